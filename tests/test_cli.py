@@ -220,7 +220,7 @@ def test_processes_side_by_side_do_not_repeat_warnings_of_torch(
         (
             RuntimeError("two\nlines"),  # of code that is not of the package
             2,
-            f"structattn: error: RuntimeError: two lines ({__file__}, line {FAILS}; --debug shows the way there)",
+            f"structattn: error: RuntimeError: two lines ({__file__}, line {FAILS}; --debug shows the traceback)",
         ),
         (ConfigError("no such thing"), 2, "structattn: error: no such thing\n"),
         (FileNotFoundError(2, "No such file or directory", "a.txt"), 2, "a.txt: no such file or directory\n"),
@@ -386,7 +386,7 @@ MISTAKES = {
     "no run to evaluate": (["eval", "{corpus}/nowhere", "--data", "x"], "nowhere/config.json: cannot read this file"),
     "several runs to evaluate": (
         ["eval", "{corpus}/runs", "--data", "x"],
-        "runs holds several runs; choose one of them: seed1, seed2",
+        "runs contains several runs; choose one of them: seed1, seed2",
     ),
     "runs further down": (["eval", "{corpus}", "--data", "x"], "choose one of them: runs/seed1, runs/seed2"),
     "no data to evaluate": (["eval", "{run}", "--data", "{corpus}/none.txt"], "none.txt: "),
@@ -621,7 +621,7 @@ def test_mistakes_on_stdin_name_stdin(call: Call, runs: Path, monkeypatch: pytes
     monkeypatch.setattr(sys, "stdin", stdin(b"fine\na\tb\tc\n"))
     code, _, err = call("predict", runs / "seed1", "--data", "-")
     assert code == 2
-    assert "stdin:2: expected one sentence, or two with a tab between, got 3" in err
+    assert "stdin:2: expected one sentence, or two separated by a tab, got 3" in err
     monkeypatch.setattr(sys, "stdin", stdin("fine\ncaf\u00e9\n".encode("latin-1")))
     assert call("predict", runs / "seed1", "--data", "-")[::2] == (
         2,
@@ -710,7 +710,7 @@ def test_a_folder_with_one_run_says_which(runs: Path, tmp_path: Path, call: Call
     shutil.copytree(runs / "seed1", tmp_path / "own" / "seed1")
     code, _, err = call("eval", tmp_path / "own", "--data", "x")
     assert code == 2
-    assert f"own holds the folder of a run: give {tmp_path / 'own' / 'seed1'}" in err
+    assert f"own contains a run folder: give {tmp_path / 'own' / 'seed1'}" in err
 
 
 @pytest.mark.parametrize(("layout", "start"), [("markdown", "| system | seeds |"), ("latex", "\\begin{table}\n")])

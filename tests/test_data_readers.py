@@ -343,7 +343,7 @@ def test_patterns_of_files(tmp_path: Path) -> None:
         ("b.txt/1", "1"),
     ]
     assert [example.id for example in read_examples(tmp_path / "b*.txt")] == ["0", "1"]
-    with pytest.raises(ParseError, match="expected a file of this pattern, there is none"):
+    with pytest.raises(ParseError, match="expected a file that matches this pattern, got none"):
         read_examples(tmp_path / "*.csv")
     (tmp_path / "[x].txt").write_text("3 a name with brackets\n", encoding="utf-8")
     assert [example.label for example in read_examples(tmp_path / "[x].txt")] == ["3"]

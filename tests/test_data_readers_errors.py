@@ -150,7 +150,7 @@ def test_malformed_arrays_of_json(tmp_path: Path, text: str, message: str) -> No
         ('"body, in full",mood\na,b\n', 1, "got '\"body, in full\", mood'"),
         ("text,label,label\na,b,c\n", 1, "expected one column 'label', got 2: 'text, label, label'"),
         ("text,text,label\na,b,c\n", 1, "expected one column 'text', got 2: 'text, text, label'"),
-        ("text,label\ra,b\r", 1, "a carriage return stands within a line; lines end in"),
+        ("text,label\ra,b\r", 1, "a line contains a carriage return; lines end in"),
     ],
 )
 def test_malformed_rows(tmp_path: Path, text: str, line: int, message: str) -> None:

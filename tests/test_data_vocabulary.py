@@ -74,7 +74,7 @@ def test_bad_words() -> None:
         Vocabulary(["a"], ["a"])
     with pytest.raises(ValueError, match="lower-cased words, got 'The'"):
         Vocabulary(["The"])
-    with pytest.raises(ValueError, match=r"every word to be of characters, got half of one in '\\ud83d'"):
+    with pytest.raises(ValueError, match=r"every word to be text, got half of a surrogate pair in '\\ud83d'"):
         Vocabulary(["a", "\ud83d"])
     with pytest.raises(ValueError, match="min_count of at least 1, got 0"):
         Vocabulary.from_examples([], 0)

@@ -133,7 +133,7 @@ def test_it_learns_with_the_classifier_of_pairs() -> None:
 
 def test_what_does_not_fit_is_refused() -> None:
     encoder = encoder_of("none")
-    with pytest.raises(ConfigError, match="reads the two sentences of a pair together, got 1: take a task on pairs"):
+    with pytest.raises(ConfigError, match="reads the two sentences of a pair together, got 1: use a task on pairs"):
         encoder(batches()[0])
     with pytest.raises(ConfigError, match="inside expects one of none, simple, hard, projective, nonprojective"):
         encoder_of("soft")

@@ -125,9 +125,9 @@ def test_what_is_not_there_is_said(
     monkeypatch.chdir(place)
     words = words_of(command, tmp_path / "run")
     assert main([*words, "--device", "cuda"]) == 2
-    assert "device: cuda is not available on this machine; take cpu" in capsys.readouterr().err
+    assert "device: cuda is not available on this machine; use cpu" in capsys.readouterr().err
     assert main([*words, "--mixed_precision", "fp16"]) == 2
-    assert "mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no" in capsys.readouterr().err
+    assert "mixed_precision: fp16 needs a GPU; on a CPU use bf16 or no" in capsys.readouterr().err
     assert not (tmp_path / "run").exists()
 
 

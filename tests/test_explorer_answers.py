@@ -371,7 +371,7 @@ def test_models_that_cannot_be_explored_are_refused() -> None:
     facts = FactModel.build("unary", Task("qa", answer="facts"), ("a", "b"), vocabulary=VOCABULARY, dim=4)
     with pytest.raises(ConfigError, match="expected a model with a sentence encoder, got one of task 'qa' without"):
         Answers({"facts": facts})
-    with pytest.raises(ConfigError, match="expected models that read as many sentences as each other, got a 1, b 2"):
+    with pytest.raises(ConfigError, match="expected models that read the same number of sentences, got a 1, b 2"):
         Answers({"a": words_model("emb_s2t"), "b": words_model("emb_s2t", PAIR)})
     with pytest.raises(RequestError, match="sentence 0: expected 1 to 256 words, got 257"):
         Answers({"a": words_model("emb_s2t")}).boot([Sentence(["a"] * 257)], host="server")

@@ -128,7 +128,7 @@ def test_a_label_that_no_head_reads_says_so(chromium: Any) -> None:
         page.keyboard.press("l")
         page.keyboard.type("obl")
         page.keyboard.press("Enter")
-        assert "cabinet is now obl. toy cannot see this: relations alone changed." in status(page)
+        assert "cabinet is now obl. toy cannot see this: only relations changed." in status(page)
         assert explorer(page, "app.state.sentences[0].labels")[4] == "obl"
 
 

@@ -57,7 +57,7 @@ def test_stories_questions_and_supporting_facts(tmp_path: Path) -> None:
     [
         ("Mary moved.\n", r"qa.txt:1: expected a number, a space and a sentence, got 'Mary moved.'"),
         ("1 Mary moved.\n3 John left.\n", r"qa.txt:2: expected line 2 of the story, or 1 for a new one, got 3"),
-        ("1 Mary moved.\n2 Who?\t\t1\n", r"qa.txt:2: expected an answer behind the question"),
+        ("1 Mary moved.\n2 Who?\t\t1\n", r"qa.txt:2: expected an answer after the question"),
         ("1 Mary moved.\n2 Who?\tMary\t2\n", r"qa.txt:2: expected the numbers of facts before the question, got '2'"),
         ("1 Mary moved.\n2 Who?\tMary\tx\n", r"qa.txt:2: expected the numbers of facts before the question, got 'x'"),
         ("1 Mary moved.\n", r"expected at least one example in format 'babi'"),

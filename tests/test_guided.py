@@ -85,7 +85,7 @@ def test_empty_texts_and_very_long_ones(backbone: str, tmp_path: Path) -> None:
 
 
 def test_mistakes(backbone: str) -> None:
-    with pytest.raises(ConfigError, match="heads: 3 of them do not divide the backbone's 4"):
+    with pytest.raises(ConfigError, match="heads: expected a number that divides the backbone's 4 heads, got 3"):
         build("injected", embedder={"folder": backbone}, heads=["word"] * 3)
     with pytest.raises(
         ConfigError, match=r"^keep_states: priors in the backbone's heads change its states; leave it out"

@@ -246,8 +246,8 @@ def test_another_version_is_used_with_a_warning(caplog: pytest.LogCaptureFixture
         for _ in range(2):
             find_trees([Example((Sentence(["Dogs", "bark"]),))])
     assert [record.getMessage() for record in caplog.records] == [
-        "the trees of this model's training data were found by en 0.0+x; here it is "
-        f"{parser_of('en').version}, which may find others"
+        "this model's training data was parsed by en 0.0+x; here it is "
+        f"{parser_of('en').version}, which may give different trees"
     ]
     assert find_trees.record["version"] == "0.0+x"
 

@@ -327,7 +327,7 @@ def test_a_treebank_is_a_parser(tmp_path: Path) -> None:
     assert [one.dependency.heads for one in found] == [(2, 0, 2), (0, 1), (0, 1), (2, 0, 2), (2, 0, 2), ()]
     assert found[0].tags == ("N", "V", "P")
     for text, shown in (("Cats bark.", "Cats bark ."), (["Cats"], "Cats")):
-        with pytest.raises(ParseError, match=f"expected a tree for every sentence, '{shown}' is not there"):
+        with pytest.raises(ParseError, match=f"expected a tree for every sentence, '{shown}' has none"):
             sa.parse([text], str(tmp_path / "gold.conllu.gz"))
     sa.write_conllu(tmp_path / "bare.conllu", [Sentence(["a"])])
     with pytest.raises(ParseError, match="expected heads of every word, 'a' has none"):

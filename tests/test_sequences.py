@@ -230,13 +230,13 @@ def test_files_that_do_not_belong_together(tmp_path: Path, left: str, right: str
     [
         ("a\tb\tc\n", r"a.tsv:1: expected 'sentence TAB translation', got 3 columns"),
         ("a\tb\n\tc\n", r"a.tsv:2: expected a sentence before the tab"),
-        ("a\t \n", r"a.tsv:1: expected a translation behind the tab"),
+        ("a\t \n", r"a.tsv:1: expected a translation after the tab"),
     ],
 )
 def test_malformed_tables(tmp_path: Path, text: str, message: str) -> None:
     with pytest.raises(ParseError, match=message):
         list(read_examples(write(tmp_path / "a.tsv", text), format="parallel"))
-    with pytest.raises(ParseError, match="expected one file, or two with a comma between"):
+    with pytest.raises(ParseError, match="expected one file, or two separated by a comma"):
         list(read_examples("a,b,c", format="parallel"))
     for name in ("a" * 5_000, "a," + "b" * 5_000):
         with pytest.raises(ParseError, match=r"cannot read this file: (File name too long|No such file)"):

@@ -131,7 +131,7 @@ def test_what_was_taken_is_done_and_what_is_not_taken_is_said_at_once() -> None:
         waiting = clients.submit(batcher.submit, "x", [1, 2])
         while batcher._waiting("x") < 2:
             time.sleep(0.001)
-        with pytest.raises(OverloadError, match="2 of at most 3 items wait"):
+        with pytest.raises(OverloadError, match="2 of at most 3 items are waiting"):
             batcher.submit("x", [3, 4])
         closing = clients.submit(batcher.close)
         while not batcher._closed:
@@ -181,7 +181,7 @@ def test_whoever_waits_hears_that_the_thread_has_failed() -> None:
             time.sleep(0.001)
         go.set()
         for one in waiting:
-            with pytest.raises(RuntimeError, match="the thread of batches has failed: gone"):
+            with pytest.raises(RuntimeError, match="the batching thread has failed: gone"):
                 one.result(300)
         with pytest.raises(OverloadError):
             batcher.submit("x", [3])

@@ -223,7 +223,7 @@ def test_shards_that_were_made_otherwise(call: Call, texts: Path, tmp_path: Path
     (tmp_path / "out" / "0.parquet").write_bytes((tmp_path / "out" / "0.parquet").read_bytes()[:-9])
     code, _, error = call(*command)
     assert code == 2
-    assert "0.parquet: expected a whole Parquet file, this one is cut or damaged" in error
+    assert "0.parquet: expected a whole Parquet file, but it is truncated or damaged" in error
     write_parquet(tmp_path / "out" / "0.parquet", [sa.Example("a")])
     assert "expected a shard that structattn parse wrote" in call(*command)[2]
 
@@ -285,12 +285,12 @@ def test_a_full_disk(call: Call, texts: Path, tmp_path: Path) -> None:
     ("words", "expected"),
     [
         (["{}/*.txt"], "--out: expected a folder"),
-        (["{}/*.txt", "--out", "{}/o", "--limit", "3"], "--limit: expected one file with it"),
+        (["{}/*.txt", "--out", "{}/o", "--limit", "3"], "--limit: expected a single file, not a pattern"),
         (["{}/*.txt", "--out", "{}/o", "--num-workers", "0"], "--num_workers: expected at least 1, got 0"),
         (["{}/*.txt", "--out", "{}/o", "--engine", "spark"], "expected one of 'local', 'ray'"),
         (["{}/*.txt", "--out", "{}/o", "--address", "auto"], "--address: expected with --engine ray"),
         (["{}/0.txt", "--engine", "ray"], "expected a pattern of files"),
-        (["{}/*.xml", "--out", "{}/o"], "expected a file of this pattern, there is none"),
+        (["{}/*.xml", "--out", "{}/o"], "expected a file that matches this pattern, got none"),
         (["{}/*.*", "--out", "{}/o"], "expected files of different names"),
     ],
 )
@@ -337,7 +337,7 @@ def test_addresses_where_no_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> 
         cluster_address("127.0.0.1:1")
     with listening(None) as port, pytest.raises(ConfigError, match=r"nothing answers at ray://.* \(timed out\)"):
         cluster_address(f"ray://127.0.0.1:{port}")
-    with listening(b"HTTP/1.0 400 Bad Request\r\n") as port, pytest.raises(ConfigError, match="is no Ray cluster"):
+    with listening(b"HTTP/1.0 400 Bad Request\r\n") as port, pytest.raises(ConfigError, match="is not a Ray cluster"):
         cluster_address(f"127.0.0.1:{port}")
     with listening(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as port:
         assert cluster_address(f"127.0.0.1:{port}") == f"127.0.0.1:{port}"

@@ -119,7 +119,7 @@ def test_other_encodings_are_named(tmp_path, encoding, message):
 def test_other_packers_are_named(tmp_path, name, pack):
     path = tmp_path / "a.txt"
     path.write_bytes(pack(b"one\ntwo\n" * 99))
-    with pytest.raises(ParseError, match=f"this is a file of {name}: gzip is what is read packed"):
+    with pytest.raises(ParseError, match=f"this is a {name} file: only gzip is read compressed"):
         list(read_lines(path))
 
 
@@ -209,7 +209,7 @@ def test_a_whole_file_has_a_limit(tmp_path):
     path = tmp_path / "a.gz"
     path.write_bytes(gzip.compress(b"x" * 1001))
     assert len(read_text(path, max_bytes=1001)) == 1001
-    with pytest.raises(ParseError, match="expected at most 1,000 bytes, there are more"):
+    with pytest.raises(ParseError, match="expected at most 1,000 bytes, got more"):
         read_text(path, max_bytes=1000)
 
 

@@ -53,7 +53,7 @@ def test_no_words():
         ({"constituency": ConstituencyTree(["a"])}, "the sentence has 2 words but its constituency has 1 entries"),
         ({"relations": {"r": [[1], [1]]}}, r"relation 'r' must be 2 x 2 .*, got 2 rows of lengths \[1\]"),
         ({"relations": {"r": [[1, 0]]}}, r"relation 'r' must be 2 x 2 .*, got 1 rows of lengths \[2\]"),
-        ({"rows": [["1", *"abcdefghi"]]}, "the sentence has 2 words but its rows are about 1"),
+        ({"rows": [["1", *"abcdefghi"]]}, "the sentence has 2 words but its rows have 1"),
         ({"rows": [["1", "a"]]}, r"rows must have 10 columns, got rows of \[2\]"),
     ],
 )

@@ -95,7 +95,7 @@ def test_the_program_computes_as_asked(tmp_path: Path, call: Callable[..., tuple
         assert (torch.bfloat16 in found) == (precision == "bf16")
     code, _, err = call(*words, "--mixed_precision", "fp16")
     assert code == 2
-    assert "mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no" in err
+    assert "mixed_precision: fp16 needs a GPU; on a CPU use bf16 or no" in err
 
 
 def test_what_the_program_reads_stands_beside_it(tmp_path: Path) -> None:

@@ -31,10 +31,10 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, na
     """The arguments that a command's function is called with.
 
     Parameters before the ``*`` are positional (a ``list[str]`` takes one or more words), those after it are options;
-    a ``bool`` is a flag. A parameter whose type is a dataclass brings every field as an option, apart from those that
-    are parameters themselves; one that is called ``config`` brings ``--config FILE`` too. If the class has a function
-    ``usual``, that gives the defaults of its sections, which may follow from other fields. Names of options may be
-    written with dashes or underscores.
+    a ``bool`` is a flag. A parameter whose type is a dataclass adds every field as an option, apart from those that
+    are parameters themselves; one called ``config`` also adds ``--config FILE``. If the class has a function ``usual``,
+    that function gives the defaults of its sections, which may depend on other fields. Names of options may be written
+    with dashes or underscores.
 
     Returns:
         Keyword arguments for ``command``; ``None`` if the command line only asked for help or a configuration.
@@ -74,7 +74,7 @@ def parse(command: Callable[..., Iterator[str]], arguments: Sequence[str], *, na
 def _parsed(
     parser: jsonargparse.ArgumentParser, words: Sequence[str], whole: Mapping[str, Any], mappings: Sequence[str]
 ) -> Any:
-    """The values of all options, with the defaults that follow from others."""
+    """The values of all options, with defaults that depend on other options."""
     values = parser.parse_args(words)
     for kind in whole.values():
         if hasattr(kind, "usual"):
@@ -101,7 +101,7 @@ def _mappings(kind: Any, section: str = "") -> Iterator[str]:
 
 
 def _joined(word: str, mappings: Sequence[str]) -> str:
-    """``--options.group.name`` as one key of the mapping, as jsonargparse keeps no more than one name of each group."""
+    """``--options.group.name`` as one key of the mapping, as jsonargparse keeps only one name of each group."""
     option, equals, value = word.partition("=")
     for name in mappings:
         if option.startswith(f"--{name}."):
@@ -111,7 +111,7 @@ def _joined(word: str, mappings: Sequence[str]) -> str:
 
 
 def _with_groups(values: Mapping[str, Any] | None) -> dict[str, Any] | None:
-    """A mapping whose joined keys are groups again; they win over what a file says of their group."""
+    """A mapping with its joined keys split into groups again; they override the values that a file gives the group."""
     if values is None:
         return None
     found = {key: value for key, value in values.items() if _IN_GROUP not in key}
@@ -184,7 +184,7 @@ def _helps(command: Callable[..., Iterator[str]]) -> dict[str, str]:
 
 
 def _choices(command: Callable[..., Iterator[str]]) -> dict[str, str]:
-    """The known values of each parameter that takes a few words only."""
+    """The known values of each parameter that takes one of a few words."""
     hints = get_type_hints(command).items()
     return {name: ", ".join(get_args(hint)) for name, hint in hints if get_origin(hint) is Literal}
 
@@ -213,11 +213,11 @@ def _spelt(name: str, options: Sequence[str]) -> str:
 
 
 def _unknown(name: str, options: Sequence[str], mappings: Sequence[str] = ()) -> str:
-    """Names the options beside it: those of ``--data`` for an unknown ``--data.x``, the outermost ones otherwise.
+    """The error for an unknown option, with the options of its group: those of ``--data``, say, or the outermost ones.
 
-    An option of that name in another group is taken to be meant: ``--epochs`` is ``--optimization.epochs``. Of a
-    misspelt group it is the group that is meant: ``--opitons.dim`` is ``--options.dim``. A name like none that is known
-    may be one that the encoder knows: ``--dim`` is ``--options.dim``.
+    It suggests an option of that name in another group, ``--optimization.epochs`` for ``--epochs``, and the right group
+    for a misspelt one, ``--options.dim`` for ``--opitons.dim``. A name that resembles no known option may belong to the
+    encoder: ``--options.dim`` for ``--dim``.
     """
     group, _, last = name.rpartition(".")
     groups = {option.rpartition(".")[0] for option in options} | set(mappings)

@@ -15,7 +15,7 @@ from structattn.syntax.errors import ConfigError
 from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool
 from structattn.training.folder import RunFolder
 
-# How much of a text stands in a line.
+# Maximum number of characters of a text in a line.
 _WIDTH = 60
 
 
@@ -36,22 +36,22 @@ def command(
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Mean and deviation over seeds, paired bootstrap against the first system, and the examples that flipped.
+    """Compare runs: mean and deviation over seeds, paired bootstrap against the first system, flipped examples.
 
     Args:
-        runs: run folders, or folders that hold one run folder for each seed; with --pooled folders of data sets.
+        runs: run folders, or folders with one run folder per seed; with --pooled, folders of data sets.
         metric: name of a metric; the task's own by default.
-        split: dev, test, or a name that eval --split kept predictions under; dev, or else test, by default.
-        data: a file with labels on which the best model of each run makes predictions, instead of its own predictions.
+        split: dev, test, or a name under which eval --split kept predictions; by default dev, or else test.
+        data: a file with labels on which the best model of each run makes predictions, in place of those of the run.
         data_format: the data format of that file; recognised from the file by default.
-        parses: a CoNLL-U file with the trees of sentences that come without.
+        parses: a CoNLL-U file with trees for the sentences that have none.
         format: text; or a table for a paper, in markdown or latex (with booktabs).
-        flips: a file for a page of all examples that one system gets right and the other wrong, .html.
-        examples: how many of these to print for each pair of systems.
-        pooled: name of the system that the others are compared with, over several data sets at once: each of RUNS is
-            one, and holds a folder for each system.
+        flips: an .html file for a page of all examples that one system gets right and the other wrong.
+        examples: how many of these examples to print for each pair of systems.
+        pooled: name of the system to compare the others with, over several data sets at once: each of RUNS is the
+            folder of a data set, with a folder for each system.
         cards: also write the comparison into the model cards of the runs, best/README.md.
-        hardware: where the models run that predict --data, and the precision.
+        hardware: where the models that predict --data run, and the precision.
         trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
     """
@@ -99,7 +99,7 @@ def command(
 def _write_into_cards(found: Comparison) -> None:
     text = comparison_table(found, "markdown")
     for folder in [RunFolder(one) for group in found.groups for one in group.folders]:
-        if folder.best.is_dir():  # there is none for a run over all folds
+        if folder.best.is_dir():  # a run over all folds has no best model
             add_comparison(folder.best, text)
 
 
@@ -107,7 +107,7 @@ def _lines(found: Comparison, examples: int) -> Iterator[str]:
     yield f"{found.metric} on {found.split}, {found.num_examples} examples"
     yield ""
     header = ["system", "seeds", "mean", "sd", "difference", "95 % interval", "p bootstrap", "p randomisation"]
-    # The first group is the one that the others are compared with, so it has no difference of its own.
+    # The others are compared with the first group, so it has no difference of its own.
     first, *others = found.groups
     rows = [_row(group, difference) for group, difference in zip(others, found.differences, strict=True)]
     # A single group has nothing to be compared with.

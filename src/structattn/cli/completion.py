@@ -1,8 +1,8 @@
-"""Names of commands, options and their values for the Tab key, through argcomplete.
+"""Tab completion of commands, options and their values, through argcomplete.
 
-The shell calls ``structattn`` with the line as far as it is typed in the environment, and argcomplete answers for an
-argument parser. Each command has one of its own, so the words of the command are skipped, as those of ``python
-script.py`` are.
+The shell calls ``structattn`` with the line typed so far in the environment, and argcomplete completes it for an
+argument parser. Each command has its own parser, so the words of the command are skipped, like those of ``python
+script.py``.
 """
 
 import argparse
@@ -16,7 +16,7 @@ ASKED = "_ARGCOMPLETE"
 
 
 def command_to_complete(commands: Collection[str]) -> list[str]:
-    """The words of the command whose options are to be completed; without one, answers with its name and exits.
+    """The words of the command whose options are to be completed; if it has none yet, complete its name and exit.
 
     Args:
         commands: all commands; some have two words.
@@ -26,7 +26,7 @@ def command_to_complete(commands: Collection[str]) -> list[str]:
     """
     argcomplete = require("argcomplete", "completion")
     before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
-    words = f"{before}|".split()[1:-1]  # what the cursor stands at is not finished
+    words = f"{before}|".split()[1:-1]  # the word at the cursor is not finished
     for size in (2, 1):
         if len(words) >= size and " ".join(words[:size]) in commands:
             os.environ[ASKED] = str(1 + size)
@@ -40,9 +40,9 @@ def command_to_complete(commands: Collection[str]) -> list[str]:
 
 
 def complete_values(parser: argparse.ArgumentParser) -> None:
-    """Words where an option or argument takes one of a few, names of the tables for encoders and tasks, else files.
+    """Complete words where an option or argument takes one of a few, names of encoders and tasks, otherwise files.
 
-    jsonargparse's own completion of values answers nothing where it finds no words, which argcomplete takes for an
+    jsonargparse's own completion of values returns nothing where it has no words, which argcomplete treats as an
     error.
     """
     completers = require("argcomplete.completers", "completion")
@@ -58,7 +58,7 @@ def complete_values(parser: argparse.ArgumentParser) -> None:
 
 
 def _names(option: str) -> Collection[str]:
-    """The names that an option takes from a table; none for another option."""
+    """The names that an option takes from a table; none for other options."""
     if option == "encoder":
         from structattn.encoders.table import BUILDERS
 

@@ -9,7 +9,7 @@ from structattn.syntax.folders import read_yaml, write_yaml
 from structattn.syntax.sections import check_sections
 
 NO_VALUES = ("config", "help", "print_config")
-"""Options that ask for something, or name a file themselves: a file holds no values of them."""
+"""Options that request an action or name a file themselves: a file cannot set them."""
 
 
 def checked_files(
@@ -20,19 +20,19 @@ def checked_files(
     mappings: Collection[str],
     folder: Path,
 ) -> Iterator[str]:
-    """The words of a command line, with a checked copy in place of each file of ``--config``, or of a section.
+    """The words of a command line, with a checked copy in place of each file of ``--config`` or of a section.
 
-    A copy, so that what is read afterwards is what was checked, and that a pipe is read once.
+    The copy makes sure that the values read later are the values checked, and that a pipe is read only once.
 
     Args:
-        words: of the command line.
-        names: of its options without dashes, those of sections too.
-        unknown: from the name of an option that there is not to its error.
-        mappings: those of the options that have keys of any name.
-        folder: an empty one, for the copies.
+        words: the words of the command line.
+        names: the names of its options without dashes, sections included.
+        unknown: from the name of an unknown option to its error.
+        mappings: the options whose keys may have any name.
+        folder: an empty folder for the copies.
 
     Raises:
-        ConfigError: with the file, for one beyond the limits of ``read_yaml``, or that ``check_sections`` refuses.
+        ConfigError: naming the file, if it exceeds the limits of ``read_yaml`` or ``check_sections`` refuses it.
     """
     sections = [name for name in names if _is_section(name, names)]
     known = [name for name in names if name not in (*sections, *NO_VALUES)]

@@ -21,7 +21,7 @@ def command(
 ) -> Iterator[str]:
     """Convert a file, or several, to the format that the target's name ends in.
 
-    Parquet (.parquet) and JSON lines (.jsonl) keep everything; what comes from CoNLL-U becomes the same bytes again.
+    Parquet (.parquet) and JSON lines (.jsonl) keep everything; CoNLL-U converted to them and back has the same bytes.
     CoNLL-U (.conllu) keeps sentences, dependency trees and labels, brackets (.mrg, .brackets) phrase trees.
 
     Args:
@@ -29,8 +29,8 @@ def command(
             scale and their own packages.
         target: the file to write.
         format: the data format of the source; recognised from it by default.
-        shard_size: write several files TARGET-00000, TARGET-00001, ... with at most this many examples each; there must
-            be none of them yet.
+        shard_size: write several files TARGET-00000, TARGET-00001, ... with at most this many examples each; none of
+            them may exist yet.
     """
     if shard_size is not None and shard_size < 1:
         raise ConfigError(f"--shard_size: expected at least 1, got {shard_size}")
@@ -41,10 +41,10 @@ def command(
     for file in files:
         check_readable(file)
         check_apart(file, target)
-    # A treebank stays one, sentence by sentence, where training would read its documents.
+    # A treebank is converted sentence by sentence, even if training would read its documents.
     known = format or recognise_format(files[0])
     known = "conllu" if format is None and known == "documents" else known
-    # The ids of these stand in the files; elsewhere an id is the number of a line, and needs the name of its file.
+    # These formats contain the ids; in others an id is a line number, and needs the name of its file.
     read = files if known in ("conllu", "parquet") else [source]
     examples = (example for one in read for example in read_examples(one, known))
     if shard_size is None:
@@ -59,7 +59,7 @@ def command(
 
 
 def _parts(examples: Iterator[Example], size: int) -> Iterator[Iterable[Example]]:
-    """Stretches of examples, each of which is read before the next one is asked for."""
+    """Consecutive parts of the examples, each of which must be read before the next one is requested."""
     for first in examples:
         yield itertools.chain([first], itertools.islice(examples, size - 1))
 
@@ -70,7 +70,7 @@ def _numbered(target: str, number: int) -> str:
 
 
 def _shards(target: str) -> list[str]:
-    """The parts of the target that there are: those that are not written anew would be read as if they belonged."""
+    """The existing parts of the target: any that are not overwritten would later be read with the new ones."""
     ending = _ending(target)
     try:
         return matching_files(f"{glob.escape(target.removesuffix(ending))}-{5 * '[0-9]'}{glob.escape(ending)}")

@@ -1,4 +1,4 @@
-"""``structattn demo``: the main job on a generated treebank."""
+"""``structattn demo``: training, comparison and pictures on a generated treebank."""
 
 import dataclasses
 import json as jsonlib
@@ -13,8 +13,8 @@ def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: boo
 
     Args:
         out: the folder for data, runs and index.html.
-        seed: of the sentences and of the training.
-        minutes: about how long two cores may take.
+        seed: random seed of the sentences and of training.
+        minutes: approximate running time on two cores, in minutes.
         json: print one JSON object.
     """
     check_demonstration(out, minutes=minutes)

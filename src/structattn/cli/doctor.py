@@ -1,4 +1,4 @@
-"""``structattn doctor``: what this installation has, and how to install what it lacks."""
+"""``structattn doctor``: the state of this installation, and how to install missing extras."""
 
 import importlib.metadata
 import json as jsonlib
@@ -16,7 +16,7 @@ _MARKER = re.compile(
 
 
 def command(*, json: bool = False) -> Iterator[str]:
-    """Versions, devices, extras and kernels of this installation.
+    """Show versions, devices, extras and kernels of this installation.
 
     Args:
         json: print one JSON object instead of lines.
@@ -60,7 +60,7 @@ def _kernels() -> str:
 
 
 def _gpu_kernels() -> str:
-    """What runs, after each kernel was tried on a sentence of two words."""
+    """The status of the GPU kernels, once each has been tried on a sentence of two words."""
     import torch
 
     from structattn.distributions import (

@@ -30,21 +30,21 @@ def command(
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Metrics of a trained run on a file.
+    """Evaluate a trained run on a file.
 
     Args:
         run: a run folder, or the folder of a saved model.
         data: a file with labels.
         format: its data format; recognised from the file by default.
-        parses: a CoNLL-U file with the trees of sentences that come without.
-        parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
-            if a parser found the trees it learnt from; none for no parser.
-        text_column: for tables and JSON: the column of texts, two with a comma between for pairs; by default that of
+        parses: a CoNLL-U file with trees for the sentences that have none.
+        parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
+            if a parser found the trees of its training data; none for no parser.
+        text_column: for tables and JSON: the column of texts, two separated by a comma for pairs; by default that of
             the run's training data, or one of the usual names.
         label_column: the column of labels, likewise.
         id_column: the column of ids, likewise.
         split: keep the predictions in the run folder under this name, test or any other, for compare --split; those of
-            test become the test figures of the run.
+            test become the test metrics of the run.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.

@@ -1,4 +1,4 @@
-"""``structattn explore``: a page on this machine, in which one edits a sentence's trees and watches trained models."""
+"""``structattn explore``: a local page to edit the trees of a sentence and watch trained models."""
 
 import itertools
 import logging
@@ -41,16 +41,17 @@ def command(
 ) -> Iterator[str]:
     """Open a page in the browser: type a sentence, edit its tree, watch the heads and predictions of trained models.
 
-    The page can be opened from this machine only, and only by its address, which holds a secret token. Ctrl-C ends it.
+    The page opens on this machine only, and only by its address, which contains a secret token. Ctrl-C ends the server.
 
     Args:
-        runs: run folders, or folders of saved models, of tasks with as many sentences; two are shown side by side.
-        parser: finds the trees of what is typed, as for structattn parse; by default the one that a run remembers, if a
-            parser found the trees it learnt from. Without any, words become a chain where a model needs a tree.
-        data: a file whose examples can be chosen; by default the test data of the first run, or its development data.
-            What the first model gets wrong comes first.
+        runs: run folders, or folders of saved models, for tasks with the same number of sentences; two are shown side
+            by side.
+        parser: the parser for typed sentences, as for structattn parse; by default the one saved with a run, if a
+            parser found the trees of its training data. Without any, words form a chain where a model needs a tree.
+        data: a file of examples to choose from; by default the test data of the first run, or its development data.
+            The worst errors of the first model come first.
         data_format: the data format of that file; recognised from the file by default.
-        port: where the page is; a free port by default.
+        port: the port of the page; a free one by default.
         no_browser: print the address only.
         hardware: where the models run, and the precision.
         trust_code: import and run an encoder module:function that a folder names.
@@ -95,7 +96,7 @@ def command(
 
 
 def _examples(run: str, model: "TaskModel", *, data: str | None, data_format: str | None) -> "list[Example]":
-    """Examples to choose from, those first that the model gets most wrong."""
+    """Examples to choose from, the worst errors of the model first."""
     if data is not None:
         found = list(itertools.islice(model.task.read(data, format=data_format), _SEARCHED))
         predicted = [one.answer for one in model.predict(found)]
@@ -108,7 +109,7 @@ def _examples(run: str, model: "TaskModel", *, data: str | None, data_format: st
 
 
 def _of_run(run: str) -> "tuple[list[Example], list[Any]]":
-    """The test data of a run, or else its development data, and what the run predicted; none without a run."""
+    """The test data of a run, or else its development data, and the run's predictions; none without a run."""
     from structattn.training.examples import examples_of, read_split, task_of
 
     folder = RunFolder(run)
@@ -130,7 +131,7 @@ def _of_run(run: str) -> "tuple[list[Example], list[Any]]":
 
 
 def _mistake(gold: str | float | None, predicted: str | float | None) -> float:
-    """How wrong a prediction is: the difference of scores, one for another label, nothing where nothing is known."""
+    """How wrong a prediction is: the difference of scores, 1 for a wrong label, 0 if one of the two is unknown."""
     if gold is None or predicted is None:
         return 0.0
     if isinstance(gold, str) or isinstance(predicted, str):
@@ -150,5 +151,5 @@ def _names(runs: Sequence[str]) -> list[str]:
 
 
 def _has_screen() -> bool:
-    """Whether a browser would open in a window: where there is none, one may open in the terminal."""
+    """Whether a browser would open in a window; without a display, one may open in the terminal."""
     return sys.platform in ("darwin", "win32") or bool(os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))

@@ -34,8 +34,8 @@ def command(
         out: the file of the program, such as model.pt2.
         data: a file with a few examples as the model reads them; generated ones by default.
         format: its data format; recognised from the file by default.
-        parses: a CoNLL-U file with the trees of sentences that come without.
-        check: read the program again and compare its predictions with the run's.
+        parses: a CoNLL-U file with trees for the sentences that have none.
+        check: read the program back and compare its predictions with the run's.
         hardware: where the program is to run, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """

@@ -21,7 +21,7 @@ class Measured(NamedTuple):
 def measure(
     backbone: PretrainedBackbone, layer: HydraLayer, sentences: list[Sentence], *, batch_size: int, keep_states: bool
 ) -> Measured:
-    """Measure heads on a backbone that is below them; what it makes of the sentences may be kept."""
+    """Measure heads on the backbone below them; ``keep_states`` keeps its states of the sentences."""
     backbone = backbone_below(backbone, layer.config)
     backbone.kept = {} if keep_states else None
     batches = RelationBatches(sentences, backbone, layer.config, batch_size=batch_size)

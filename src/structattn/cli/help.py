@@ -1,4 +1,4 @@
-"""The help of a command: one line of usage, the usual options first, names and defaults without types in full."""
+"""The help of a command: one line of usage, the usual options first, names and defaults without full types."""
 
 import re
 import shutil
@@ -19,7 +19,7 @@ _KINDS = {int: "INT", float: "FLOAT"}
 
 
 class Formatter(jsonargparse.DefaultHelpFormatter):
-    """Types appear as what the option takes, where that is a number or one of a few words; defaults where there are."""
+    """Show the type only of an option that takes a number or one of a few words, and the default only if it has one."""
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         options.setdefault("width", shutil.get_terminal_size(fallback=(100, 24)).columns - 2)
@@ -57,7 +57,7 @@ def arrange(parser: jsonargparse.ArgumentParser) -> None:
     """Shorten the usage, hide what only configuration files need, and put the usual options first."""
     for action in parser._actions:
         if isinstance(action.help, str):
-            # Docstrings have marks around code, and None where a command line has nothing.
+            # Docstrings mark code with backquotes, and say None where a command line omits the option.
             action.help = re.sub(r"\bif\s+None\b", "by default", action.help.replace("``", ""))
         if action.dest == "print_config":
             action.help = "print the configuration and exit; =skip_default leaves out defaults"
@@ -78,7 +78,7 @@ def _words(action: Action) -> str:
 
 
 def _move(parser: jsonargparse.ArgumentParser, actions: Mapping[str, Action]) -> None:
-    """Argparse prints groups in their order, each with its actions; parsing reads neither."""
+    """Move the usual options into a group of their own; argparse uses groups only to print help, not to parse."""
     usual = parser.add_argument_group("usual options")
     chosen = [actions[name] for name in USUAL if name in actions]
     for group in parser._action_groups:

@@ -1,4 +1,4 @@
-"""``structattn hydra eval``: heads on a treebank, and their drift in fine-tuning."""
+"""``structattn hydra eval``: heads evaluated on a treebank, and their drift in fine-tuning."""
 
 import json as jsonlib
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ def command(
         backbone: the folder of the backbone that the adapter was pretrained on.
         adapter: the adapter folder.
         run: a run folder, or the folder of a saved model, with HYDRA heads.
-        batch_size: sentences at a time.
+        batch_size: sentences per batch.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.

@@ -32,8 +32,8 @@ def command(
 
     Args:
         treebank: a CoNLL-U file.
-        config: everything that decides a run.
-        plots: draw the loss, and the relations in this many of the sentences reported on, into OUT/plots.
+        config: the configuration.
+        plots: draw the loss, and the relations of this many evaluated sentences, into OUT/plots.
         resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object.

@@ -30,7 +30,7 @@ def check_inputs(
     parser: str | None = None,
     trust_code: bool = False,
 ) -> None:
-    """Check what a command is to read, before anything that takes long to import is needed.
+    """Check the inputs of a command before anything that takes long to import is needed.
 
     Args:
         run: a run folder, or the folder of a saved model.
@@ -41,7 +41,7 @@ def check_inputs(
         trust_code: whether an encoder module:function that the folder names may be imported and run.
 
     Raises:
-        ConfigError: for an unknown format or parser, or a folder that holds no model that this version can read.
+        ConfigError: for an unknown format or parser, or a folder without a model that this version can read.
         ParseError: for a missing or unreadable file.
     """
     if run is not None:
@@ -56,7 +56,7 @@ def check_inputs(
 
 
 def check_sources(*files: str | None, backbone: str | None = None, adapter: str | None = None) -> None:
-    """Check the files and folders that a run is to read, before anything that takes long to import is needed.
+    """Check the files and folders that a run reads before anything that takes long to import is needed.
 
     Args:
         *files: treebanks and other files.
@@ -77,10 +77,10 @@ def check_sources(*files: str | None, backbone: str | None = None, adapter: str 
 
 
 def check_goes_with(needed: str, **given: object) -> None:
-    """Refuse options that would change nothing, for want of the one that they go with.
+    """Refuse options that have no effect without another option.
 
     Raises:
-        ConfigError: for the first that is given.
+        ConfigError: for the first one that is given.
 
     Example:
         >>> check_goes_with("data", data_format=None, parses="a.conllu")
@@ -99,12 +99,12 @@ def opened(file: str) -> Source:
 
 
 def data_config(run: str, *, format: str | None, parses: str | None = None, **columns: int | str | None) -> DataConfig:
-    """How a file for a trained model is read.
+    """How to read a file for a trained model.
 
     Args:
-        run: its folder.
-        format: of the file.
-        parses: a CoNLL-U file for it.
+        run: the folder of the model.
+        format: the data format of the file.
+        parses: a CoNLL-U file with its trees.
         **columns: ``text_column``, ``label_column`` and ``id_column`` of a table or the keys of JSON; where ``None``,
             those that the run was trained with.
     """
@@ -115,11 +115,11 @@ def data_config(run: str, *, format: str | None, parses: str | None = None, **co
 
 
 def examples_of_run(run: str) -> Sequence[Example]:
-    """The development data of a run: its own file, or what it held out of its training data.
+    """The development data of a run: the dev file, or the held-out part of the training data.
 
     Raises:
-        ConfigError: if the folder holds a model but no run.
-        ParseError: if the data are not where they were.
+        ConfigError: if the folder contains a model but no run.
+        ParseError: if the data are no longer where they were.
     """
     folder = RunFolder(run)
     if not folder.config.is_file():
@@ -129,7 +129,7 @@ def examples_of_run(run: str) -> Sequence[Example]:
 
 
 def text_example(task: Task, texts: Sequence[str]) -> Example:
-    """One example from a text, or two for tasks on pairs.
+    """One example from one text, or from two for tasks on pairs.
 
     Raises:
         ConfigError: if the task takes another number of sentences.
@@ -138,7 +138,7 @@ def text_example(task: Task, texts: Sequence[str]) -> Example:
 
 
 def chunks(items: Iterable[Item], *, size: int) -> Iterator[list[Item]]:
-    """Lists of at most this many items.
+    """The items in lists of at most ``size``.
 
     Example:
         >>> list(chunks("abcde", size=2))

@@ -20,10 +20,10 @@ _ANSWERS = {"text": "a text", "tree": "a tree", "tags": "a tag for each word"}
 
 
 def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
-    """The available encoders, embedders, tasks, priors or structures, one line each.
+    """List the available encoders, embedders, tasks, priors or structures, one line each.
 
     Args:
-        what: which of them.
+        what: which of these to list.
         options: show the options of each, with their defaults.
         json: print one JSON object, from a name to its summary and options.
     """

@@ -41,34 +41,34 @@ def command(
     batch_size: int = 2048,
     hardware: Hardware,
 ) -> Iterator[str]:
-    """Find the dependency trees of texts and write them as CoNLL-U, or as Parquet for many files.
+    """Parse texts into dependency trees and write them as CoNLL-U, or as Parquet for many files.
 
-    A pattern of files is parsed into a folder: a Parquet treebank for each file, and manifest.jsonl with counts and
-    checksums. The same command again does what is missing.
+    The files that match a pattern are parsed into a folder: a Parquet treebank for each file, and manifest.jsonl with
+    counts and checksums. Repeating the command parses only the files that are missing.
 
     Args:
-        file: what to parse; - reads stdin; a pattern in quotes, such as "texts/*.jsonl", is parsed into the folder
-            --out. s3:// and hf:// need the extra scale and their own packages.
+        file: the file to parse; - reads stdin; the files of a pattern in quotes, such as "texts/*.jsonl", are parsed
+            into the folder --out. s3:// and hf:// need the extra scale and their own packages.
         parser: en, the English parser of this package; spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of
             trees: FILE.conllu, FILE.mrg.
         out: where to write; stdout by default. For a pattern, a folder.
         format: text is one text per line, words is one sentence per line with spaces between its words, conllu keeps
             the words and comments of a treebank; csv, tsv and json are tables of documents with their labels; any other
-            is a data format of labelled sentences, such as agreement or parquet. By default what the file's name ends
-            in, or text.
+            is a data format of labelled sentences, such as agreement or parquet. By default, the one that the file's
+            name ends in, or text.
         text_column: for tables and JSON: the column (or key) of texts; one of the usual names by default.
         label_column: the column of labels, likewise.
         id_column: the column of ids, likewise.
         skip: number of texts to skip, from the start.
         limit: maximum number of texts to parse, after those skipped.
-        whole: make one sentence of each line of text, with a root for each sentence in it.
-        brackets: a file for the phrase trees that follow from the dependencies.
+        whole: treat each line of text as one sentence, with a root for each sentence in it.
+        brackets: a file for the phrase trees derived from the dependencies.
         cache: a file that keeps parses; by default one beside --out, removed when --out is complete.
-        engine: for a pattern, local for processes of this machine, ray for Ray Data.
-        num_workers: number of processes, or of Ray's actors; the result does not depend on it.
-        address: address of a Ray cluster, HOST:PORT or ray://HOST:PORT, or auto for the one that is found; by default
-            Ray runs on this machine alone.
-        batch_size: texts that are parsed, and kept in the cache, at a time.
+        engine: for a pattern: local for processes on this machine, ray for Ray Data.
+        num_workers: number of processes, or of Ray actors; the result does not depend on it.
+        address: address of a Ray cluster, HOST:PORT or ray://HOST:PORT, or auto to find one; by default Ray runs on
+            this machine only.
+        batch_size: number of texts that are parsed, and written to the cache, at a time.
         hardware: where en or structattn:FOLDER runs, and the precision.
     """
     for name, value, least in (
@@ -90,7 +90,7 @@ def command(
         single = {"skip": skip, "limit": limit, "brackets": brackets, "cache": cache}
         given = [f"--{name}" for name, value in single.items() if value]
         if given:
-            raise ConfigError(f"{given[0]}: expected one file with it")
+            raise ConfigError(f"{given[0]}: expected a single file, not a pattern")
         yield from _parse_pattern(
             file, out, parser, format=format, columns=columns, engine=engine, address=address, **how
         )
@@ -104,7 +104,7 @@ def command(
         return itertools.islice(_texts(file, format, columns), skip, None if limit is None else skip + limit)
 
     kept = None if out is None else Path(f"{out}.cache")
-    # Reading a file is a small part of parsing it; what comes from a pipe cannot be read twice.
+    # Reading a file takes little time beside parsing it; a pipe cannot be read twice.
     total = None if file == "-" or is_pipe(file) else sum(1 for _ in texts())
     found = parse_each(texts(), parser, cache or kept, total=total, **how)
     sentences: Iterable[Sentence] = (sentence for text in found for sentence in text)
@@ -121,16 +121,16 @@ def command(
 
 
 def _with_brackets(path: str, sentences: Iterable[Sentence]) -> list[Sentence]:
-    """The sentences with phrases, once these are in a file of brackets."""
+    """Write the phrase trees of sentences to a file of brackets; return the sentences with them."""
     known = [with_phrases(sentence) for sentence in sentences]
     write_brackets(path, (one.constituency for one in known if one.constituency is not None and len(one)))
     return known
 
 
 def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: Any) -> Iterator[str]:
-    """A line for each file of a pattern, once its trees are in the folder."""
+    """Parse the files of a pattern into a folder; yield a line for each."""
     if folder is None:
-        raise ConfigError("--out: expected a folder for them")
+        raise ConfigError("--out: expected a folder for the files of a pattern")
     for one in parse_shards(matching_files(pattern), folder, parser, **settings):
         yield f"{one.source}  {one.sentences:,} sentences, {one.words:,} words"
 

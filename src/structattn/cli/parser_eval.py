@@ -15,10 +15,10 @@ from structattn.parsing.names import check_parser
 def command(
     treebank: str, *, parser: str, num_workers: int = 1, batch_size: int = 2048, hardware: Hardware, json: bool = False
 ) -> Iterator[str]:
-    """Attachment scores of a parser on a treebank, from its words; punctuation counts.
+    """Measure attachment scores of a parser on the words of a treebank; punctuation counts.
 
     Args:
-        treebank: a CoNLL-U file with the right trees.
+        treebank: a CoNLL-U file with gold trees.
         parser: en, the English parser of this package; spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of
             trees: FILE.conllu, FILE.mrg.
         num_workers: number of processes.

@@ -17,8 +17,8 @@ def command(
     """Train a dependency parser on a treebank and write a run folder; its best parser is structattn:FOLDER.
 
     Args:
-        treebank: a CoNLL-U file to learn from.
-        config: everything that decides a run.
+        treebank: a CoNLL-U file to train on.
+        config: the configuration.
         resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object.

@@ -28,7 +28,7 @@ def command(
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
-    """The share of attention on phrases in each layer of a model that attends over trees, against the uniform share.
+    """Measure the share of attention on phrases in each layer of a model over trees, against uniform attention.
 
     Args:
         run: a run folder, or the folder of a saved model.
@@ -36,7 +36,7 @@ def command(
         data_format: the data format of that file; recognised from the file by default.
         limit: maximum number of examples, from the start.
         format: text, markdown, or csv with a line for each head.
-        picture: a file for bars of the same, .svg, .png or .pdf.
+        picture: a file for a bar chart of the shares, .svg, .png or .pdf.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """

@@ -40,15 +40,15 @@ def command(
         example: id of an example of the data, or else its number, counted from 0.
         text: a sentence of your own, instead of an example.
         second: the second sentence, for tasks on pairs.
-        state: a file that structattn explore saved: the sentences and trees that were shared, in pictures of what was
-            shown, or as a page; instead of an example or a text.
-        data: where the example is; the development data of the run by default.
+        state: a file saved by structattn explore, instead of an example or a text: draws its sentences and trees, in
+            pictures of what was shown or as a page.
+        data: the file with the example; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
-        parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
-            if a parser found the trees it learnt from; none for no parser.
-        format: html, svg, png or pdf, or several with commas between.
+        parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
+            if a parser found the trees of its training data; none for no parser.
+        format: html, svg, png or pdf, or several separated by commas.
         influence: also show the leave-one-out attribution of the prediction to each word.
-        by_row: in pictures, give the largest weight of each row the highest colour.
+        by_row: in pictures, scale the colours of each row to its largest weight.
         out: the folder for the pictures; plots/ in the run folder by default.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.

@@ -29,17 +29,17 @@ def command(
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
-    """One JSON line for each example of a file: id, and label (or score) with probabilities, or text.
+    """Predict each example of a file, as one JSON line: id, and label (or score) with probabilities, or text.
 
     Args:
         run: a run folder, or the folder of a saved model.
         data: a file in any data format, with or without labels; - reads stdin.
-        format: its data format; "text" is one sentence per line (a pair: separated by a tab), as stdin is by default;
-            blank lines count too, so that predictions and lines are aligned.
-        parses: a CoNLL-U file with the trees of sentences that come without.
-        parser: finds trees for sentences without, as for structattn parse; by default the one that the run remembers,
-            if a parser found the trees it learnt from; none for no parser.
-        text_column: for tables and JSON: the column of texts, two with a comma between for pairs; by default that of
+        format: its data format; "text", the default for stdin, is one sentence per line, or two separated by a tab for
+            pairs; blank lines count too, so that predictions and lines are aligned.
+        parses: a CoNLL-U file with trees for the sentences that have none.
+        parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
+            if a parser found the trees of its training data; none for no parser.
+        text_column: for tables and JSON: the column of texts, two separated by a comma for pairs; by default that of
             the run's training data, or one of the usual names.
         id_column: the column of ids, likewise.
         texts: repeat the texts of each example, under the key "texts".

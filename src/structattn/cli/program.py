@@ -29,7 +29,7 @@ COMMANDS = {
     "explore": "edit the trees of a sentence in a browser and watch a trained run's heads and predictions",
     "serve": "serve a trained run over HTTP: predictions, trees and attention as JSON",
     "plot": "draw the attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
-    "phrases": "measure how much attention of a trained model goes to phrases, against uniform attention",
+    "phrases": "measure how much of a trained model's attention goes to phrases, against uniform attention",
     "convert": "convert treebanks and examples between Parquet, JSON lines, CoNLL-U and brackets",
     "parse": "parse raw text into CoNLL-U, by a parser of your choice",
     "parser train": "train a dependency parser of your own on a treebank",
@@ -52,11 +52,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command and return its exit code.
 
     Args:
-        arguments: what follows ``structattn``; by default this process's own arguments.
+        arguments: the words after ``structattn``; by default those of this process.
 
     Returns:
         0 if all went well, 2 for a user error, 1 for an internal one, 130 after Ctrl-C, 141 if the reader of
-        stdout went away (128 + the signal's number, as shells have it).
+        stdout went away (128 + the signal's number, as in shells).
 
     Example:
         >>> main(["--version"])
@@ -149,7 +149,7 @@ def _judge(error: Exception) -> tuple[int, str]:
         return YOURS, (error.strerror or str(error)).lower()
     is_shown = os.environ.get("STRUCTATTN_DEBUG") == "1"
     if place := _place_in_your_code(error):
-        hint = "" if is_shown else "; --debug shows the way there"
+        hint = "" if is_shown else "; --debug shows the traceback"
         return YOURS, f"{type(error).__name__}: {error} ({place}{hint})"
     hint = "" if is_shown else " (this is a bug in structattn; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
@@ -167,7 +167,7 @@ def _place_in_your_code(error: Exception) -> str | None:
 
 
 def _tell_torchrun(line: str) -> None:
-    """Under torchrun, what its own report of a process that failed shows at its end, instead of a hint at its pages."""
+    """Under torchrun, write the message that ends its report of a failed process, in place of a link to its pages."""
     file = os.environ.get("TORCHELASTIC_ERROR_FILE")
     if file is not None:
         message = {"message": line, "extraInfo": {"timestamp": str(int(time.time()))}}

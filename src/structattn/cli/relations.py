@@ -25,7 +25,7 @@ def relation_table(reports: "Mapping[str, RelationReport]") -> list[str]:
 
 
 def relation_values(reports: "Mapping[str, RelationReport]") -> dict[str, Any]:
-    """The same for JSON.
+    """The reports as values for JSON.
 
     Example:
         >>> from structattn.pretrained import RelationReport

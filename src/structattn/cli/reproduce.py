@@ -26,19 +26,19 @@ def command(
 ) -> Iterator[str]:
     """Run the rows of papers that have no record yet, and add a line for each run to papers/PAPER/results.
 
-    An interrupted run is resumed when the command is repeated. A finished one is repeated only where its
+    An interrupted run is resumed when the command is repeated. A finished one is repeated only if its
     configuration or its golden output has changed.
 
     Args:
         paper: papers, such as disan, or files of rows.
         rows: names of rows, separated by commas; * matches any characters.
-        seeds: other seeds than the rows have, such as 1..5 or 1,3,7; studies, and rows that others read, keep theirs.
+        seeds: seeds in place of the rows' own, such as 1..5 or 1,3,7; studies, and rows that others read, keep theirs.
         jobs: number of runs at a time, each on one core.
         hours: stop after this many hours.
         places: folders that rows read, data=FOLDER,minilm=FOLDER.
         papers: folder of the papers.
         out: folder of the run folders.
-        plan: print what would be run.
+        plan: only print the runs to do.
     """
     if jobs < 1 or (hours is not None and hours <= 0):
         raise ConfigError(f"--jobs, --hours: expected at least 1, and a number above 0, got {jobs} and {hours}")

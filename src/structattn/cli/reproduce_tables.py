@@ -8,7 +8,7 @@ from structattn.syntax.files import replace_text
 
 
 def command(*, papers: str = "papers", check: bool = False) -> Iterator[str]:
-    """Write the tables that papers/tables.yaml describes into their pages, and the page of reproduction.
+    """Write the tables that papers/tables.yaml describes into their pages, and the reproduction page.
 
     Args:
         papers: folder of the papers; pages are beside it.

@@ -1,4 +1,4 @@
-"""``structattn serve``: a trained model behind a server, with predictions, trees and attention over JSON."""
+"""``structattn serve``: a trained model over HTTP, with predictions, trees and attention as JSON."""
 
 import json
 import logging
@@ -29,19 +29,19 @@ def command(
 ) -> Iterator[str]:
     """Serve a trained model: POST /predict, /parse and /attention with {"texts": [...]}, and GET /health.
 
-    The first line printed has the address and the token that every POST must carry in the header X-Token. Ctrl-C or
-    SIGTERM ends the server once the requests that it has taken are answered.
+    The first line printed contains the address and the token that every POST must carry in the header X-Token. Ctrl-C
+    or SIGTERM ends the server once the requests already accepted are answered.
 
     Args:
         run: a run folder, or the folder of a saved model.
-        parser: finds trees for /parse and for what the model reads, as for structattn parse; by default the one that
-            the run remembers for the model, and en for /parse.
+        parser: the parser for /parse and for the model's input, as for structattn parse; by default the one saved with
+            the run for the model, and en for /parse.
         host: the address to listen on; any other than the default makes the server reachable from other machines.
-        port: where the server is; a free port by default.
-        max_batch: texts that are computed together; 1 for no batches.
-        max_wait: milliseconds that a text waits for others while nothing is computed; those that come during a
-            computation are computed together anyway.
-        capacity: texts that may wait; a request for which there is no room is answered with 503 at once.
+        port: the port to listen on; a free one by default.
+        max_batch: maximum number of texts computed together; 1 turns batching off.
+        max_wait: milliseconds that a text waits for others while nothing is computed; texts that arrive during a
+            computation are computed together in any case.
+        capacity: maximum number of waiting texts; a request that does not fit is answered with 503 immediately.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the folder names.
     """
@@ -68,7 +68,7 @@ def command(
         capacity=capacity,
     )
     with ModelServer(service, host=host, port=port) as server:
-        # Not from this thread, which is the one that serves.
+        # From another thread: shutdown waits until this one has stopped serving.
         before = signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=server.shutdown).start())
         try:
             yield json.dumps({"url": server.url, "token": server.token})

@@ -15,7 +15,7 @@ def command(config: QuestionRun, *, resume: bool = False, overwrite: bool = Fals
     """Fine-tune a backbone on SQuAD, with HYDRA heads if there is an adapter; report exact match and F1.
 
     Args:
-        run: the configuration.
+        config: the configuration.
         resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         json: print one JSON object.

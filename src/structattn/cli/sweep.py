@@ -21,14 +21,14 @@ def command(
     """Search the options that a file names for the best run on the development data, and write its configuration.
 
     OUT/best.yaml is that configuration. The study is kept in OUT: repeating the command resumes it, or
-    makes more trials.
+    adds trials.
 
     Args:
-        space: a YAML file, for each option a list of values or a range, optimization.learning_rate: {low: 0.0003, high:
-            0.003, log: true}.
-        config: everything else.
-        trials: how many trials the study has in the end.
-        sampler: tpe learns from the trials before, random does not.
+        space: a YAML file with a list of values or a range for each option, such as optimization.learning_rate: {low:
+            0.0003, high: 0.003, log: true}.
+        config: the rest of the configuration.
+        trials: total number of trials of the study.
+        sampler: tpe learns from earlier trials, random does not.
         json: print one JSON object per trial.
     """
     try:
@@ -40,7 +40,7 @@ def command(
                 mark = " *" if trial.is_best else ""
                 yield f"trial {trial.number}: {trial.metric:.4f}{mark}  {values}  {trial.seconds:.1f} s"
     except KeyboardInterrupt as interrupt:
-        # In place of the note of the trial's own run, which says how to resume that one alone.
+        # Replaces the note of the trial's own run, which says how to resume that run only.
         interrupt.__notes__ = [f"{config.out} keeps the study so far; the same command resumes it"]
         raise
     if not json:

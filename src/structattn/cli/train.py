@@ -33,7 +33,7 @@ def command(
 ) -> Iterator[str]:
     """Train an encoder on a task and write a run folder: the best model, its predictions, all metrics.
 
-    Several encoders with commas between, such as --encoder ms_san,disan, are trained one after the other with the same
+    Several encoders separated by commas, such as --encoder ms_san,disan, are trained one after the other with the same
     options, each in its own folder, below --out if that is given.
 
     Args:
@@ -68,7 +68,7 @@ def command(
 
 
 def one_config_per_encoder(config: RunConfig) -> list[RunConfig]:
-    """The same configuration for every encoder that it names; several have a folder each below that of the run.
+    """One configuration for each encoder that is named; each of several has a folder below that of the run.
 
     Raises:
         ConfigError: for the same encoder twice.
@@ -88,7 +88,7 @@ def one_config_per_encoder(config: RunConfig) -> list[RunConfig]:
 
 
 def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
-    """The same configuration for every seed; a run folder that was named becomes the folder of all."""
+    """One configuration for each seed; each has a folder below that of the run, if one is given."""
     places = [None if config.out is None else os.path.join(config.out, f"seed{seed}") for seed in seeds]
     return [dataclasses.replace(config, seed=seed, out=out) for seed, out in zip(seeds, places, strict=True)]
 

@@ -1,6 +1,6 @@
-"""A batch of sentences as tensors: everything a model may ask about it, padded on the right.
+"""A batch of sentences as tensors, padded on the right: everything that a model needs to know about them.
 
-``collate`` makes it of sentences, see ``collation.py``; layers and priors never look at a sentence.
+``collate`` builds it from sentences, see ``collation.py``; layers and priors never look at a sentence.
 """
 
 from collections.abc import Mapping
@@ -20,16 +20,16 @@ if TYPE_CHECKING:
     from structattn.data.subword_batch import SubwordBatch
 
 TREES = ("dependency", "constituency")
-"""The structures of a batch that are trees; what else a sentence carries is a relation."""
+"""The structures of a batch that are trees; all others are relations."""
 
 
 @dataclass(frozen=True, eq=False)
 class SentenceBatch:
     """A batch of sentences as tensors; ``True`` means real everywhere.
 
-    A tree field is there as soon as one sentence has such a tree; in the other sentences every word is then its own
-    root, and ``has`` tells them apart. The same holds for relations, whose missing matrices are zero. A sentence
-    without words lacks nothing: whatever is asked for, it has it.
+    A tree field is set as soon as one sentence has such a tree. In a sentence without one, every word is then its own
+    root, and ``has`` is ``False``. Likewise, a relation that a sentence lacks is a matrix of zeros. A sentence without
+    words counts as having every structure.
 
     Attributes:
         tokens: word ids, 0 at padding.
@@ -40,8 +40,8 @@ class SentenceBatch:
         relations: matrices carried by the sentences, ``(query, key)``, by name.
         has: for each structure of the batch (``"dependency"``, ``"constituency"``, a relation's name), which sentences
             have it.
-        complete: the structures that every sentence has. Decided by ``collate``, so that no forward pass looks into a
-            tensor for it.
+        complete: the structures that every sentence has; computed by ``collate``, so that no forward pass has to
+            inspect a tensor.
         is_empty: whether no sentence has a word.
         sentences: the sentences themselves, so that pictures can name the words.
         subwords: the subword tokens of the texts that begin with these sentences, for encoders with a backbone; see
@@ -77,7 +77,7 @@ class SentenceBatch:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.tokens.device
 
     @property
@@ -106,11 +106,11 @@ class SentenceBatch:
         """The trees ``"dependency"`` or ``"constituency"``, or the relation of that name.
 
         Args:
-            structure: what is needed.
-            wanted_by: who needs it; named in the error.
+            structure: the name of the structure.
+            wanted_by: what needs it; named in the error.
 
         Raises:
-            MissingStructure: if a sentence lacks it; the message names the first such sentence and who wanted it.
+            MissingStructure: if a sentence lacks it; the message names the first such sentence and ``wanted_by``.
         """
         if not self.available(structure):
             raise self._missing(structure, wanted_by)
@@ -164,7 +164,7 @@ class SentenceBatch:
         return {"tokens": self.tokens, "mask": self.mask, "lengths": self.lengths, **below}
 
     def facts(self) -> dict[str, Any]:
-        """What a computation may depend on beside the tensors; the sentences themselves are left out."""
+        """Everything else that a computation may depend on; the sentences themselves are left out."""
         subwords = {} if self.subwords is None else {"subwords": self.subwords.facts()}
         return {"complete": sorted(self.complete), "is_empty": self.is_empty, **subwords}
 
@@ -174,12 +174,12 @@ class SentenceBatch:
 
         Args:
             tensors: as ``tensors()`` names them.
-            facts: as ``facts()`` gives them.
+            facts: as ``facts()`` returns them.
         """
         from structattn.data.subword_batch import SubwordBatch
 
         tokens = tensors["tokens"]
-        # Words come first in every tree: their number is that of the tokens, whatever it is.
+        # Words come first in every tree, so it has as many leaves as there are tokens.
         leaves = {"num_leaves": tokens.shape[1] if isinstance(tokens, Tensor) else 0}
         trees = {name: below(f"{name}.", tensors) for name in TREES}
         subwords = below("subwords.", tensors)

@@ -26,12 +26,12 @@ def collate(sentences: Sequence[Sentence | Example | str], vocabulary: Vocabular
     """Turn sentences into one padded batch.
 
     Args:
-        sentences: at least one sentence, example of one sentence, or text, which ``Sentence.from_text`` splits;
-            sentences may have no words.
-        vocabulary: gives the word ids and the label ids.
+        sentences: at least one; each is a sentence, an example of one sentence, or a text, which ``Sentence.from_text``
+            splits. Sentences may have no words.
+        vocabulary: maps words and labels to ids.
 
     Raises:
-        ValueError: for no sentences, an example of two, or a relation named like a tree.
+        ValueError: without sentences, for an example of two, or for a relation named like a tree.
         TypeError: for anything else, such as one text instead of a list.
 
     Example:
@@ -72,7 +72,7 @@ def _sentences(items: Sequence[Sentence | Example | str]) -> tuple[Sentence, ...
         if len(parts) != 1:
             raise ValueError(
                 f"collate expects one sentence for each row, got a pair at {index}; collate the first and the second "
-                "sentences apart"
+                "sentences separately"
             )
         sentences += parts
     if not sentences:
@@ -116,7 +116,7 @@ def _constituency(
         (is_word, _joined(tree.leaf_parents for tree in known)),
         (is_phrase, _joined(tree.parents for tree in known)),
     ):
-        # Spans know their parents as span numbers, -1 above the top; here they are columns and a root is its own.
+        # A span's parent is the index of a span, -1 for a root; here it is a column, and a root is its own parent.
         parents[nodes] = np.where(above < 0, parents[nodes], above + width)
     labels[is_word] = vocabulary.encode_labels(chain.from_iterable(tree.tags for tree in known))
     spans = chain.from_iterable(tree.spans for tree in known)
@@ -142,7 +142,7 @@ def _relations(sentences: Sequence[Sentence], width: int, has: dict[str, list[bo
 def _noted(
     sentences: Sequence[Sentence], trees: Sequence[_Tree | None], name: str, has: dict[str, list[bool]]
 ) -> list[_Tree] | None:
-    """The trees that are there, with a note of the rows that have one; ``None`` for a batch that has none to show."""
+    """The existing trees; records in ``has`` which rows have one. ``None`` if there are words but no tree."""
     present = _present(sentences, [tree is not None for tree in trees])
     known = [tree for tree in trees if tree is not None]
     if not known and not all(present):
@@ -152,7 +152,7 @@ def _noted(
 
 
 def _roots(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
-    """Parents, each node its own, and labels of a batch of nodes that hang on nothing."""
+    """Parents and labels of a batch in which every node is a root, its own parent."""
     parents = np.empty(shape, dtype=np.int64)
     parents[:] = np.arange(shape[1])
     return parents, np.zeros(shape, dtype=np.int64)

@@ -19,14 +19,15 @@ class Example:
         sentences: one sentence, or a pair; a text is split into words by ``Sentence.from_text``.
         label: a class name, a score, or ``None`` when unknown.
         id: name of the example in its data set; predictions carry it.
-        weight: factor of its loss.
-        line: the line of its file that it was read from, counted from 1, so that an error can name it; ``None`` where
-            it is from no file, or from one that names its sentences. Examples that differ in nothing else are equal.
+        weight: factor that multiplies its loss.
+        line: number, from 1, of the line it was read from, for error messages; ``None`` if it is not from a file, or
+            from one that names its sentences. Ignored when examples are compared.
 
     Raises:
-        ValueError: not one or two sentences, or a weight or score that is not finite (a weight must not be negative).
-        TypeError: an item that is neither a ``Sentence`` nor, alone or in a tuple, a text; or a label that is neither
-            string nor float.
+        ValueError: unless there are one or two sentences; for a weight or score that is not finite, or a negative
+            weight.
+        TypeError: for an item that is neither a ``Sentence`` nor a text (texts come alone or in a tuple), or a label
+            that is neither a string nor a float.
 
     Example:
         >>> from structattn.syntax import Sentence
@@ -73,7 +74,7 @@ class Example:
             object.__setattr__(self, name, value)
 
     def described(self, index: int | None = None) -> str:
-        """What an error calls it: by its id, or else by its index among the others, and by its line.
+        """Its name in error messages: its id, or else its index among the others, and its line.
 
         Example:
             >>> Example("a dog", id="7", line=9).described(0), Example("a dog").described(0)
@@ -84,7 +85,7 @@ class Example:
 
 
 def sentences_of(item: "Example | Sentence | str") -> tuple[Sentence, ...]:
-    """The sentences of an example, or the sentence that a text is.
+    """The sentences of an example, or a sentence or text as a tuple of one sentence.
 
     Raises:
         TypeError: for anything else.

@@ -1,7 +1,7 @@
-"""Arithmetic in prefix and in infix notation: endless pairs for translation, made on the spot, without a download.
+"""Arithmetic in prefix and in infix notation: endless pairs for translation, generated without a download.
 
-Reference: Kim et al. (2017), Structured attention networks, section 4.1 (tree transduction). How the formulas of the
-paper were drawn is not known to us; the rules here are ours.
+Reference: Kim et al. (2017), Structured attention networks, section 4.1 (tree transduction). We do not know how the
+formulas of the paper were drawn; the rules here are ours.
 """
 
 import itertools
@@ -19,15 +19,15 @@ _MOST_OPERANDS = 4
 
 
 def formulas(seed: int, depths: Sequence[int] = TRAINED_ON) -> Iterator[Example]:
-    """Generate formulas without end, each once: prefix notation as the sentence, infix notation as the label.
+    """Generate formulas without end or repetition: prefix notation as the sentence, infix notation as the label.
 
     A formula of depth ``d`` has an operator and two to four operands; at least one of them is a formula of depth
-    ``d - 1``, and each of the others is a number from 0 to 20 or, as often, a formula of any smaller depth. Infix
-    notation has no parentheses around the whole.
+    ``d - 1``, and each of the others is a number from 0 to 20 or, with equal probability, a formula of any smaller
+    depth. Infix notation has no parentheses around the whole formula.
 
     Args:
         seed: the same seed gives the same formulas.
-        depths: the depths to draw, one after the other, so that all are equally frequent.
+        depths: the depths to draw in turn, so that all are equally frequent.
 
     Yields:
         Examples whose label is the infix notation; the metadata of the sentence has ``depth``.
@@ -47,7 +47,7 @@ def formulas(seed: int, depths: Sequence[int] = TRAINED_ON) -> Iterator[Example]
 
 
 def depth_of(infix: str) -> int:
-    """The depth of a formula in infix notation: how deep its parentheses go, and one for the whole.
+    """The depth of a formula in infix notation: how deeply its parentheses are nested, plus one.
 
     Example:
         >>> depth_of("( 1 + 2 ) * 3"), depth_of("1 + 2")
@@ -63,16 +63,16 @@ def depth_of(infix: str) -> int:
 def formula_split(
     num_train: int, *, num_dev: int | None = None, num_test: int | None = None, seed: int = 0
 ) -> tuple[list[Example], list[Example], list[Example]]:
-    """Training, development and test formulas, no formula in two of them.
+    """Training, development and test formulas, with no formula in two of them.
 
-    Training and development have the depths 2 to 4, the test has 2 to 6, as in the paper (15,000 and 1,000), and behind
-    these as many of depth 7 and of depth 8 as of each other depth.
+    Training and development formulas have depths 2 to 4 and test formulas 2 to 6, as in the paper (15,000 and 1,000).
+    The test formulas end with as many of depth 7 and of depth 8 as of each other depth.
 
     Args:
         num_train: number of training formulas.
         num_dev: number of development formulas; a fifteenth of the training formulas if ``None``.
         num_test: number of test formulas of the depths 2 to 6; a fifteenth of the training formulas if ``None``.
-        seed: of the formulas.
+        seed: seed of the formulas.
 
     Raises:
         ValueError: if a number is below 1.
@@ -91,7 +91,7 @@ def formula_split(
         raise ValueError(f"formula_split expects at least 1 formula in each part, got {sizes}")
     seen: set[tuple[str, ...]] = set()
     parts = []
-    # Each part draws from a generator of its own; the test comes first, so that its formulas depend on nothing else.
+    # Each part has its own generator; the test formulas come first, so that they depend on nothing else.
     for number, depths, size in (
         (2, _PUBLISHED, sizes[2]),
         (2, _DEEPER, sizes[2] * len(_DEEPER) // len(_PUBLISHED)),
@@ -109,7 +109,7 @@ def formula_split(
 GENERATORS: Mapping[str, Callable[[int], tuple[list[Example], list[Example], list[Example]]]] = {
     "formulas": formula_split
 }
-"""Tasks whose data are made on the spot: from a number of training examples to training, development and test data."""
+"""Tasks with generated data: from a number of training examples to training, development and test data."""
 
 
 def _endless(rng: random.Random, depths: Sequence[int]) -> Iterator[Example]:
@@ -121,7 +121,7 @@ def _endless(rng: random.Random, depths: Sequence[int]) -> Iterator[Example]:
                 prefix, infix = _formula(rng, depth)
             seen.add(tuple(prefix))
             sentence = Sentence(prefix, metadata={"depth": str(depth)})
-            # The parentheses around the whole are no part of the infix notation.
+            # Infix notation has no parentheses around the whole formula.
             yield Example((sentence,), " ".join(infix[1:-1]), id=str(len(seen) - 1))
 
 

@@ -2,7 +2,7 @@
 
 The task is that of Linzen et al. (2016), "Assessing the Ability of LSTMs to Learn Syntax-Sensitive Dependencies": given
 the words before a verb, will the verb be singular or plural? An *attractor* is a noun between the subject and the verb
-whose number is not the subject's.
+that differs from the subject in number.
 """
 
 import random
@@ -42,23 +42,23 @@ def agreement_treebank(seed: int, num_attractors: Sequence[int] = range(3)) -> I
     """Generate agreement examples without end.
 
     An example is the part of a sentence before its main verb, with both gold trees: Penn-like phrases and UD-like
-    dependencies. The verb being absent, its subject is promoted to the root, as in UD's treatment of ellipsis. The
-    subject carries prepositional phrases and subject and object relative clauses, one inside the other; a prepositional
-    phrase or an adverbial clause may stand in front.
+    dependencies. As the verb is absent, its subject is promoted to the root, as in UD's treatment of ellipsis. The
+    subject is modified by nested prepositional phrases and subject and object relative clauses; prepositional phrases
+    or adverbial clauses may precede it.
 
-    Nothing but the structure gives the answer away. Every example has as many singular nouns as plural ones, which word
-    a noun is does not depend on its place, and the verbs inside are in the past tense, which shows no number: a bag of
-    words is at chance. The nouns after the subject are attractors and, of the subject's own number, harmless ones in
-    any order, so that over 0, 1 and 2 attractors the noun nearest to the verb is right in half of the examples; the
-    first noun is right in fewer, because of what stands in front.
+    Only the structure gives the answer away. Every example has as many singular nouns as plural ones, the choice of a
+    noun does not depend on its position, and the embedded verbs are in the past tense, which does not mark number: a
+    bag of words is at chance. The nouns after the subject are, in any order, attractors and harmless nouns of the
+    subject's own number, so that over 0, 1 and 2 attractors the noun nearest to the verb is right in half of the
+    examples; the first noun is right in fewer, because of the phrases in front of the subject.
 
     Args:
         seed: the same seed gives the same examples.
         num_attractors: the numbers of attractors to draw from, all equally likely.
 
     Yields:
-        Examples labelled ``"singular"`` or ``"plural"``, of every two successive ones one of each. The metadata of the
-        sentence has ``attractors``, ``verb`` (the right form of the verb that would follow) and ``wrong_verb``.
+        Examples labelled ``"singular"`` or ``"plural"``, one of each in every two successive examples. The metadata of
+        the sentence has ``attractors``, ``verb`` (the right form of the verb that would follow) and ``wrong_verb``.
 
     Raises:
         ValueError: if ``num_attractors`` is empty or has a negative number.
@@ -114,7 +114,7 @@ class _Grammar:
         harmless = self.rng.randint(0, max(1, attractors))
         inside = [1 - number] * attractors + [number] * harmless
         self.rng.shuffle(inside)
-        # What is missing for as many singular as plural nouns goes in front of the subject, where it cannot attract.
+        # The nouns that balance singular and plural go in front of the subject, where they are no attractors.
         surplus = 1 + harmless - attractors
         outside = [1 - number if surplus > 0 else number] * abs(surplus)
         clause = _Node("S")
@@ -132,7 +132,7 @@ class _Grammar:
         return clause
 
     def noun_phrase(self, relation: str, numbers: list[int]) -> _Node:
-        """A noun phrase whose first noun is its head and whose other nouns stand in modifiers behind it."""
+        """A noun phrase with the first noun as its head and the other nouns in modifiers after it."""
         node = _Node("NP", relation)
         self.unfinished.append((node, numbers))
         return node

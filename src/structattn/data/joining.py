@@ -10,8 +10,8 @@ from structattn.syntax.constituency import Span
 def join_sentences(sentences: Sequence[Sentence]) -> Sentence:
     """A document as one sentence: words in a row, trees side by side, matrices along the diagonal.
 
-    A structure is there if every sentence with words has it; a sentence without words lacks nothing. So are tags.
-    Where only some trees have labels, the others' are empty. The metadata are those of the first sentence.
+    The document has a structure, or tags, if every sentence with words has them; sentences without words do not count.
+    If only some trees have labels, those of the others are empty. The metadata are those of the first sentence.
 
     Raises:
         ValueError: for no sentences.

@@ -1,8 +1,8 @@
 """Model cards: the ``README.md`` of a model folder, with the metadata that the Hugging Face Hub reads from it.
 
-A folder that was saved says what the model is and how to read it. When a run ends, its best model's card also says what
-it was trained on, how well it does, and how to train it again; ``structattn compare --cards`` adds the comparison with
-other runs. Reference: Mitchell et al. (2019), Model cards for model reporting.
+The card of every saved model says what it is and how to load it. When a run ends, the card of its best model also says
+what it was trained on, how well it performs and how to train it again; ``structattn compare --cards`` adds the
+comparison with other runs. Reference: Mitchell et al. (2019), Model cards for model reporting.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
@@ -26,7 +26,7 @@ class Kind:
 
     Attributes:
         about: what the model does, in a sentence.
-        usage: Python code; ``FOLDER`` and ``BACKBONE`` stand for folders, ``EXAMPLES`` for what the task takes.
+        usage: Python code; ``FOLDER`` and ``BACKBONE`` stand for folders, ``EXAMPLES`` for inputs of the task.
         pipeline: the Hub's name of its task, if it has one.
     """
 
@@ -97,12 +97,12 @@ _BACKBONE = Kind(
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run says of its best model.
+    """What a run records about its best model.
 
     Attributes:
-        command: the command that makes such a run; ``None`` if its data came from Python.
+        command: the command that repeats the run; ``None`` if its data came from Python.
         config: the content of its ``config.yaml``.
-        scores: figures by metric, for each part of the data.
+        scores: values by metric, for each part of the data.
         counts: numbers of examples by part of the data.
         checksums: SHA-256 of the files that were read, by path.
         environment: versions by name.
@@ -120,8 +120,8 @@ def write_card(folder: Path, trained: Trained | None = None) -> None:
     """Write the card of the model or adapter in a folder.
 
     Args:
-        folder: of the model itself.
-        trained: what its run says of it, if it has ended.
+        folder: the folder of the model itself.
+        trained: what its run recorded about it, if the run has ended.
 
     Raises:
         ParseError: if the configuration of the model is missing or damaged.
@@ -133,10 +133,10 @@ def write_card(folder: Path, trained: Trained | None = None) -> None:
 
 
 def add_comparison(folder: Path, comparison: str) -> None:
-    """Put a comparison with other models at the end of a card, in place of an earlier one.
+    """Append a comparison with other models to a card, in place of an earlier one.
 
     Args:
-        folder: of the model; it has a card.
+        folder: the folder of the model, which has a card.
         comparison: Markdown.
 
     Raises:
@@ -203,7 +203,7 @@ def _metadata(config: Mapping[str, Any], kind: Kind, title: str, trained: Traine
 
 
 def _facts(config: Mapping[str, Any], layout: Layout, num_bytes: int) -> Iterator[tuple[str, str]]:
-    """What the configuration says, in rows of a name and a value; the longest values are left to the file itself."""
+    """The configuration as rows of a name and a value; the longest values are only in the file itself."""
     left_out = {"model_type", "format_version", "architectures", "id2label", "label2id", "base_fingerprint"}
     for key, value in config.items():
         if key in left_out or value in (None, "", {}, []):

@@ -1,4 +1,4 @@
-"""What the folder of a saved model says of itself, read before anything of the model is imported."""
+"""The configuration of a saved model, read before any code of the model is imported."""
 
 import os
 from collections.abc import Collection
@@ -11,15 +11,15 @@ from structattn.syntax.errors import ConfigError, shown
 from structattn.syntax.folders import check_counts, read_json
 
 MODEL_TYPE = "structattn"
-# Raised when older folders can no longer be read as they are.
+# Increased when older folders can no longer be read as they are.
 FORMAT_VERSION = 2
 
-# Where runs are looked for in a folder that is none itself: <task>/<encoder>/<seed>.
+# Where to look for runs in a folder that is not a run itself: <task>/<encoder>/<seed>.
 _BELOW = ("*/", "*/*/", "*/*/*/")
 _SHOWN = 12  # runs named in an error
 
 Storage = Literal["float32", "float16", "int8"]
-"""Numbers of the parameters of a saved model; `int8` has a scale for each row."""
+"""Number format of the parameters of a saved model; `int8` has a scale for each row."""
 
 
 @dataclass(frozen=True)
@@ -36,7 +36,7 @@ ADAPTER = Layout("adapter_config.json", "adapter_model.safetensors", "base_model
 
 
 def header(kind: str) -> dict[str, Any]:
-    """What the configuration of every saved model begins with."""
+    """The first entries of the configuration of every saved model."""
     return {
         "model_type": MODEL_TYPE,
         "kind": kind,
@@ -52,12 +52,12 @@ def read_model_config(
     layout: Layout = MODEL,
     trust_code: bool | str = False,
 ) -> dict[str, Any]:
-    """The configuration of a model or an adapter, once it is known that this version can read it.
+    """The configuration of a model or an adapter, after checking that this version can read it.
 
     Args:
-        folder: of the model itself.
-        kinds: those that may be there; any if ``None``.
-        layout: of a model or of an adapter.
+        folder: the folder of the model itself.
+        kinds: the kinds of models that are accepted; any if ``None``.
+        layout: the layout of a model or of an adapter.
         trust_code: as in :func:`read_model`.
 
     Raises:
@@ -99,10 +99,10 @@ def whole_model_folder(folder: str | os.PathLike[str]) -> Path:
 
 
 def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> Path:
-    """The folder itself if it holds a model, or its ``best`` if it is a run folder.
+    """The folder itself if it contains a model, or its ``best`` if it is a run folder.
 
     Raises:
-        ConfigError: if it holds runs, with their names.
+        ConfigError: if it contains runs; the message names them.
     """
     path = Path(folder)
     if (path / layout.config).is_file():
@@ -112,20 +112,20 @@ def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> P
     levels = (path.glob(f"{below}best/{layout.config}") for below in _BELOW)
     runs = next(filter(None, (sorted(file.parent.parent for file in files) for files in levels)), [])
     if len(runs) == 1:
-        raise ConfigError(f"{path} holds the folder of a run: give {runs[0]}")
+        raise ConfigError(f"{path} contains a run folder: give {runs[0]}")
     if runs:
         names = [str(run.relative_to(path)) for run in runs[:_SHOWN]] + ["..."] * (len(runs) > _SHOWN)
-        raise ConfigError(f"{path} holds several runs; choose one of them: {', '.join(names)}")
+        raise ConfigError(f"{path} contains several runs; choose one of them: {', '.join(names)}")
     return path
 
 
 def check_backbone(folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder that holds no Hugging Face model.
+    """Refuse a folder without a Hugging Face model.
 
     Raises:
         ConfigError: if it has no configuration.
     """
-    if not os.path.isfile(os.path.join(folder, MODEL.config)):  # unlike Path's, false for a name that cannot be one
+    if not os.path.isfile(os.path.join(folder, MODEL.config)):  # unlike Path's, false for a name that is not valid
         name = shown(os.fspath(folder), width=200)
         raise ConfigError(f"backbone: expected the folder of a Hugging Face model, {name} has no {MODEL.config}")
 
@@ -134,12 +134,12 @@ def check_trusted(name: object, *, source: object, trust_code: bool | str) -> No
     """Refuse an encoder that a folder names unless the caller trusts it; nothing is imported.
 
     Args:
-        name: of the encoder.
+        name: the name of the encoder.
         source: the file that names it.
         trust_code: what may be imported: everything, nothing, or one ``module:function``.
 
     Raises:
-        ConfigError: for a ``module:function`` that is not trusted, and for anything that is no name.
+        ConfigError: for a ``module:function`` that is not trusted, and for anything that is not a name.
 
     Example:
         >>> check_trusted("ms_san", source="config.json", trust_code=False)

@@ -2,8 +2,8 @@
 
 A model folder has ``config.json``, ``model.safetensors``, a model card and whatever files its kind writes beside them.
 An adapter, which is added to another model, has the file names of the Hugging Face Hub, ``adapter_config.json`` and
-``adapter_model.safetensors``, and otherwise the same format. A folder may come from anybody: nothing is unpickled, and
-no code that it names is imported unless the caller trusts it.
+``adapter_model.safetensors``, and otherwise the same format. A folder may be untrusted: nothing is unpickled, and no
+code that it names is imported unless the caller trusts it.
 """
 
 import os
@@ -27,8 +27,8 @@ VOCABULARY = "vocabulary.json"
 class SavedModel(nn.Module, ABC):
     """A module that can be written to a model folder.
 
-    A subclass has a ``kind``, and a function ``from_config(config, folder)`` that builds it again with fresh parameters
-    is found under that kind in the tables that :func:`read_model` is given.
+    A subclass has a ``kind``, which the tables passed to :func:`read_model` map to a function
+    ``from_config(config, folder)`` that builds the model again with fresh parameters.
 
     Attributes:
         kind: the name of this kind of model in ``config.json``.
@@ -42,20 +42,20 @@ class SavedModel(nn.Module, ABC):
         """Plain values that describe everything but the parameters.
 
         Raises:
-            ConfigError: if the model was put together from parts that do not say how they were built.
+            ConfigError: if the model was assembled from parts that do not record how they were built.
         """
 
     @property
     def origin(self) -> dict[str, Any]:
-        """What ``config.json`` says beside what the model is made of: what its data came through."""
+        """Further entries of ``config.json``: how the model's data were prepared, such as the parser that was used."""
         return {}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
         """Write further files, such as a vocabulary, into an existing folder.
 
         Returns:
-            What ``config.json`` says of the model: ``config``, with the names of the copies in place of folders that
-            the model was built from.
+            The entries of ``config.json``: ``config``, in which folders that the model was built from are replaced by
+            the names of their copies.
         """
         return self.config
 
@@ -63,9 +63,9 @@ class SavedModel(nn.Module, ABC):
         """Write a model folder; readers see the old one or the whole new one.
 
         Args:
-            folder: where; an existing folder is replaced as a whole.
-            storage: number format: ``float32``, ``float16``, or ``int8``, where every row of a matrix has 8-bit
-                numbers and a scale. Whichever it is, a model that is read computes in 32 bits.
+            folder: where to write; an existing folder is replaced as a whole.
+            storage: number format: ``float32``, ``float16``, or ``int8``, where every row of a matrix has 8-bit numbers
+                and a scale. Whatever the format, a loaded model computes in 32 bits.
 
         Raises:
             ConfigError: if the model does not know how it was built.
@@ -78,7 +78,7 @@ class SavedModel(nn.Module, ABC):
 
 
 FromConfig = Callable[[Mapping[str, Any], Path], SavedModel]
-"""From a configuration, and the folder with what ``SavedModel.write_files`` wrote, to a model with fresh parameters."""
+"""From a configuration, and the folder that ``SavedModel.write_files`` wrote to, to a model with fresh parameters."""
 
 
 def write_model(
@@ -93,11 +93,11 @@ def write_model(
     """Write a model folder; an existing folder is replaced as a whole.
 
     Args:
-        folder: where.
-        kind: of the model.
+        folder: where to write.
+        kind: the kind of the model.
         write_files: writes further files into the new folder, and returns the configuration.
         tensors: parameters and buffers by name.
-        layout: of a model or of an adapter.
+        layout: the layout of a model or of an adapter.
         storage: number format, as in :meth:`SavedModel.save_pretrained`.
     """
     with replaced_folder(Path(folder)) as temporary:
@@ -114,14 +114,14 @@ def read_model(
     """The model in a folder, or the best model of a run folder, in evaluation mode, on the CPU.
 
     Args:
-        folder: of the model or of the run.
-        kinds: what builds a model of each kind.
+        folder: the folder of the model or of the run.
+        kinds: the function that builds a model of each kind.
         trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run; a string
             allows that one only.
 
     Raises:
         ParseError: if a file is missing or damaged, or its tensors are not those of the model; the message names it.
-        ConfigError: if the folder holds another kind of model, an adapter or several runs, was written by another
+        ConfigError: if the folder contains another kind of model, an adapter or several runs, was written by another
             version, or names code that is not trusted.
     """
     path = whole_model_folder(folder)

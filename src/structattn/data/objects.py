@@ -1,4 +1,4 @@
-"""Examples from what a Python program holds: data frames, datasets, mappings, tuples, texts."""
+"""Examples from Python objects: data frames, datasets, mappings, tuples, texts."""
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -29,19 +29,20 @@ def read_objects(
             ``{"text": ..., "label": ...}``, of tuples ``(text, label)`` or ``(text, second text, label)``, of
             ``Example``, of ``Sentence``, or of texts.
         text_column: the column of texts, two of them for pairs; found by its name if ``None``, see ``read_csv``.
-        label_column: the column of labels. The whole numbers of a ``datasets.Dataset`` with class names become names.
+        label_column: the column of labels. In a ``datasets.Dataset`` with class names, the numbers of classes become
+            their names.
         id_column: the column of ids.
-        target: ``"class"`` or ``"score"``, what labels are to be read as, ``"none"`` if they are not; without it,
-            numbers with a decimal point are scores.
-        num_texts: how many texts an example has; where it is two, a tuple of two texts is a pair without a label.
-        name: how errors call the data.
+        target: ``"class"`` or ``"score"``, how labels are read, or ``"none"`` to ignore them; by default, numbers with
+            a decimal point are scores.
+        num_texts: how many texts an example has; if it is two, a tuple of two texts is a pair without a label.
+        name: what error messages call the data.
 
     Yields:
-        One example for each row. A label that is ``None``, not a number or ``pandas.NA`` is unknown.
+        One example for each row. A label that is ``None``, NaN or ``pandas.NA`` is unknown.
 
     Raises:
-        ParseError: for a data frame with that column twice; for a row that is none of these, or whose text has half of
-            a surrogate pair in it, with its number from 1.
+        ParseError: for a data frame that has one of these columns twice; for a row that is none of these or contains
+            half of a surrogate pair, with its number from 1.
 
     Example:
         >>> [(example.sentences[0].words, example.label) for example in read_objects([("so fine", "pos"), ("dull", 0)])]
@@ -54,7 +55,7 @@ def read_objects(
     if target is not None:
         check_target(target)
     if isinstance(data, str | Mapping) or not isinstance(data, Iterable):
-        # Parts of a data set, as a ``datasets.DatasetDict`` has them, are given one by one.
+        # The parts of a ``datasets.DatasetDict`` have to be passed one by one.
         got = f"{type(data).__name__} with the keys {shown([*data])}" if isinstance(data, Mapping) else shown(data)
         raise ParseError(f"expected a data frame, a data set or a list of examples, got {got}", file=name)
     columns = Columns.given(text_column, label_column, id_column)
@@ -82,7 +83,7 @@ def read_objects(
 
 
 def _checked(example: Example, place: Place) -> Example:
-    """The example, whose words, label and id can be written: no file and no model can hold half a character."""
+    """The example, if its words, label and id can be encoded: no file or model can contain half of a surrogate pair."""
     for text in (*(" ".join(one.words) for one in example.sentences), example.label, example.id):
         if isinstance(text, str) and not is_unicode(text):
             raise place.error(f"expected characters, got half of a surrogate pair in {shown(text, width=40)}")
@@ -90,7 +91,7 @@ def _checked(example: Example, place: Place) -> Example:
 
 
 def _header(data: object) -> tuple[Any, ...] | None:
-    """The columns of a data frame, as often as they are there; ``None`` for anything else."""
+    """The columns of a data frame, repeated ones included; ``None`` for anything else."""
     return tuple(data.columns) if hasattr(data, "itertuples") and hasattr(data, "columns") else None
 
 
@@ -107,7 +108,7 @@ def _class_names(data: object) -> Mapping[str, Sequence[str]]:
 
 
 def _is_pair(row: object, num_texts: int) -> bool:
-    """Whether it is two texts of a task on pairs, and not a text and its label."""
+    """Whether a row is the two texts of a pair, rather than a text and its label."""
     is_pair = isinstance(row, tuple) and len(row) == num_texts == 2
     return is_pair and all(isinstance(part, str | Sentence) for part in row)  # type: ignore[attr-defined]
 
@@ -121,12 +122,12 @@ def _named(row: tuple[Any, ...], place: Place) -> dict[str, Any]:
 
 
 def _plain(row: Mapping[Any, Any], columns: Columns, names: Mapping[str, Sequence[str]]) -> Mapping[Any, Any]:
-    """The row with its label as a Python value: neither numpy's, nor missing, nor the number of a class."""
+    """The row with its label as a Python value: not NumPy's, ``None`` if it is missing, a name instead of a number."""
     if columns.label is None:
         return row
     label = row[columns.label]
     label = label.item() if hasattr(label, "item") else label
-    # Of pandas, if the caller has imported it.
+    # From pandas, if the caller has imported it.
     is_missing = label is getattr(sys.modules.get("pandas"), "NA", None)
     if is_missing or (isinstance(label, float) and label != label):
         label = None

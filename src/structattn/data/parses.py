@@ -15,10 +15,10 @@ LOGGER = logging.getLogger("structattn.data")
 
 
 class ParseLookup:
-    """Gives sentences without a dependency tree the one of the same words; others are as they were.
+    """Gives each sentence without a dependency tree the tree of a known sentence with the same words.
 
     Args:
-        sentences: sentences with dependency trees; of several with the same words the first counts.
+        sentences: the known sentences, with dependency trees; of several with the same words the first is used.
         file: where they come from, for errors.
 
     Raises:

@@ -1,7 +1,7 @@
-"""Which phrase trees sentences get: their own in another shape, those of their dependencies, or trees without syntax.
+"""Phrase trees for sentences: their own in another shape, those of their dependencies, or trees without syntax.
 
 The uninformed trees are the controls of Shi et al. 2018, "On Tree-Based Neural Sentence Modeling": they show whether
-it is syntax that helps, or just any tree.
+syntax helps, or just any tree.
 """
 
 import dataclasses
@@ -26,15 +26,15 @@ class PhraseTrees:
 
     Attributes:
         source: where the trees come from. ``own``: the sentence's phrase tree. ``rooted``: the same with a phrase
-            ``ROOT`` on top where there are several trees, as in a document, or words outside of them.
-            ``dependency``: a phrase for each word with dependents. ``left``, ``right``, ``balanced`` and ``random``:
-            binary trees that branch to one side, in the middle, or anywhere; a phrase that the sentence's own tree
-            has too keeps its label.
-        unary: what becomes of a chain of phrases over the same words; see ``ConstituencyTree.collapsed``.
-        seed: of random trees. A sentence gets the same tree wherever it occurs.
+            ``ROOT`` on top if there are several trees, as in a document, or words outside any phrase. ``dependency``: a
+            phrase for each word with dependents. ``left``, ``right``, ``balanced`` and ``random``: binary trees that
+            branch to one side, in the middle, or at random; a phrase that is also in the sentence's own tree keeps its
+            label.
+        unary: how to treat a chain of phrases over the same words; see ``ConstituencyTree.collapsed``.
+        seed: seed of random trees. A sentence gets the same tree wherever it occurs.
 
     Raises:
-        ConfigError: for an unknown source or way with chains.
+        ConfigError: for an unknown ``source`` or ``unary``.
 
     Example:
         >>> sentence = Sentence("the old cat sat".split())

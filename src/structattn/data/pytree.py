@@ -54,7 +54,7 @@ def register(cls: type[Batch]) -> None:
 
 
 def assemble(cls: type[_Class], **fields: Any) -> _Class:
-    """A frozen dataclass with these fields, whatever they hold: a pytree may have anything in place of a tensor.
+    """A frozen dataclass with these fields, unchecked: a pytree may contain anything in place of a tensor.
 
     Example:
         >>> from dataclasses import dataclass

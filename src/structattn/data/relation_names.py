@@ -1,11 +1,11 @@
-"""Names of relations between words: one grammar for priors, masks and what HYDRA's heads learn."""
+"""Names of relations between words: one grammar for priors, masks and the relations that HYDRA's heads learn."""
 
 from dataclasses import dataclass
 
 from structattn.syntax.errors import ConfigError
 from structattn.syntax.options import nearest
 
-#: What a relation needs beside the words.
+#: The structure that a relation needs besides the words.
 _STRUCTURES = {
     "arc": "dependency",
     "head": "dependency",
@@ -31,8 +31,8 @@ class RelationName:
     Attributes:
         kind: one of ``RELATIONS``, or ``matrix``.
         labels: for ``arc``, ``head`` and ``child``, the labels of the arcs that count; all if empty.
-        matrix: for ``matrix``, the name under which the sentences carry it.
-        with_self: whether every word is related to itself too.
+        matrix: for ``matrix``, its name in ``Sentence.relations``.
+        with_self: whether every word is also related to itself.
     """
 
     kind: str
@@ -42,12 +42,12 @@ class RelationName:
 
     @property
     def structure(self) -> str | None:
-        """What sentences must have: ``dependency``, ``constituency``, a matrix of this name, or nothing."""
+        """The structure that sentences must have: ``dependency``, ``constituency``, a matrix's name, or ``None``."""
         return self.matrix if self.kind == "matrix" else _STRUCTURES[self.kind]
 
     @property
     def is_distance(self) -> bool:
-        """Whether it says how far two words are from each other, not whether they are related."""
+        """Whether it gives the distance between two words, rather than whether they are related."""
         return self.kind.endswith("_distance")
 
 
@@ -60,20 +60,20 @@ def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
     ``child``                  ``i`` is the head of ``j``
     ``ancestor``               ``j`` lies above ``i`` in the dependency tree, or is ``i``
     ``span``                   ``i`` lies in the span of ``j`` and all words below it (SG-Net)
-    ``same_sentence``          both hang below one root of a document
-    ``forward``, ``backward``  ``j`` is ``i`` or comes before it; or comes after it
+    ``same_sentence``          both have the same root: the same sentence of a document
+    ``forward``, ``backward``  ``j`` is ``i`` or comes before it; ``j`` is ``i`` or comes after it
     ``word_distance``          minus the number of words from one to the other
     ``dependency_distance``    minus the number of arcs between them
     ``constituency_distance``  minus the number of edges between them in the phrase tree
-    ``matrix:NAME``            whatever ``Sentence.relations[NAME]`` says: coreference, semantic roles, alignments
+    ``matrix:NAME``            the matrix ``Sentence.relations[NAME]``: coreference, semantic roles, alignments
     =========================  =====================================================================================
 
-    ``:LABEL,LABEL`` after ``arc``, ``head`` and ``child`` keeps the arcs with these labels, whatever follows a label's
-    own colon; ``+self`` at the end relates every word to itself as well.
+    ``:LABEL,LABEL`` after ``arc``, ``head`` and ``child`` keeps only the arcs with these labels; ``nsubj`` also matches
+    subtypes such as ``nsubj:pass``. ``+self`` at the end relates every word to itself as well.
 
     Args:
         name: the name.
-        bare_matrices: whether any other name is that of a matrix, as if ``matrix:`` stood before it.
+        bare_matrices: whether any other name is that of a matrix, as if it began with ``matrix:``.
 
     Raises:
         ConfigError: for anything else; the message lists the known names.
@@ -84,7 +84,7 @@ def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
     """
     rest, plus, suffix = name.partition("+")
     kind, colon, detail = rest.partition(":")
-    # Trees have names that no matrix may have.
+    # A matrix may not have the name of a tree.
     if bare_matrices and kind not in (*RELATIONS, "matrix", "dependency", "constituency"):
         kind, colon, detail = "matrix", ":", rest
     if kind not in (*RELATIONS, "matrix") or (plus and suffix != "self") or (colon and not detail):

@@ -1,7 +1,7 @@
-"""Relations between words by name, as matrices: what priors prefer or allow, and what HYDRA's heads learn.
+"""Named relations between words, as matrices: priors prefer or allow them, and HYDRA's heads learn them.
 
-One grammar for all of them, see `parse_relation`. Rows are queries, columns are keys; where either is padding the entry
-is 0. A relation is computed from the tensors of a batch, never from its sentences.
+All names share one grammar, see `parse_relation`. Rows are queries, columns are keys; an entry is 0 where either is
+padding. A relation is computed from the tensors of a batch, never from its sentences.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ def word_relation(
     Args:
         relation: its name, see `parse_relation`.
         batch: sentences with the structure that it needs.
-        wanted_by: who needs it, for the error; the relation if ``None``.
+        wanted_by: what needs the relation, named in the error; the relation itself if ``None``.
 
     Raises:
         ConfigError: for an unknown relation.
@@ -79,7 +79,7 @@ def constituency_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query ke
 
 
 def same_sentence(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
-    """Whether two words hang below the same root: the sentences of a document whose dependency tree has several roots.
+    """Whether two words have the same root: in a document, whose tree has several roots, the same sentence.
 
     Raises:
         MissingStructure: if a sentence has no dependency tree.
@@ -123,9 +123,9 @@ def _arcs(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
 
 
 def _spans(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
-    """Whether the row lies between the first and the last word below the column, both and the column itself included.
+    """Whether the row lies between the first and the last word of the column's subtree, both included.
 
-    For a projective tree that is the same as lying below it.
+    In a projective tree these are exactly the words of the subtree.
     """
     below = tree.subtrees()
     columns = torch.arange(below.shape[1], device=below.device)
@@ -136,7 +136,7 @@ def _spans(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
 
 
 def _labelled(tree: TreeBatch, labels: Sequence[str]) -> Bool[Tensor, "batch word"]:
-    """Words whose arc has one of these labels, with or without what follows a colon; all words if there are none."""
+    """Words whose arc has one of these labels; ``nsubj`` also matches ``nsubj:pass``. Without labels, all words."""
     if not labels:
         return tree.mask
     found = torch.zeros_like(tree.mask)
@@ -144,7 +144,7 @@ def _labelled(tree: TreeBatch, labels: Sequence[str]) -> Bool[Tensor, "batch wor
         return found
     for label in labels:
         code = label_code(label)
-        # A main label agrees in the upper half of the code with all of its subtypes.
+        # A main label and its subtypes share the upper half of the code.
         same = tree.label_codes == code if ":" in label else tree.label_codes >> 31 == code >> 31
         found = found | same
     return found

@@ -1,6 +1,6 @@
-"""Labelled spans as one tag for each word, in the scheme BIO, and back.
+"""Labelled spans as one tag for each word, in the BIO scheme, and back.
 
-``B-X`` begins a span of label ``X``, ``I-X`` continues it, and ``O`` is outside of all spans.
+``B-X`` begins a span of label ``X``, ``I-X`` continues it, and ``O`` is outside all spans.
 
 Reference: Ramshaw and Marcus (1995), Text chunking using transformation-based learning; the variant in which every span
 begins with ``B-`` is that of Tjong Kim Sang and Veenstra (1999), there called IOB2.
@@ -27,15 +27,15 @@ def bio_tags(spans: Iterable[Span], num_words: int) -> list[str]:
         if not 0 <= start < end <= num_words:
             raise ValueError(f"span {start}:{end} does not fit {num_words} words")
         if any(tag != "O" for tag in tags[start:end]):
-            raise ValueError(f"span {start}:{end} overlaps with another one: BIO tags have no such spans")
+            raise ValueError(f"span {start}:{end} overlaps with another one, which BIO tags cannot represent")
         tags[start:end] = [f"B-{label}"] + [f"I-{label}"] * (end - start - 1)
     return tags
 
 
 def spans_of(tags: Sequence[str]) -> list[Span]:
-    """The spans of tags; an ``I-`` that may not follow the tag before it begins a span, as in CoNLL's scorer.
+    """The spans of tags; an ``I-`` tag that may not follow the tag before it begins a span, as in the CoNLL scorer.
 
-    Tags of other forms are outside of all spans.
+    Tags of other forms are outside all spans.
 
     Example:
         >>> spans_of(["B-NP", "I-NP", "O", "I-NP", "I-VP"])
@@ -54,7 +54,7 @@ def spans_of(tags: Sequence[str]) -> list[Span]:
 
 
 def is_bio(tags: Iterable[str]) -> bool:
-    """Whether a set of tags is one of the scheme: ``O``, ``B-X`` and ``I-X`` only, and some ``B-X`` among them.
+    """Whether tags follow the scheme: only ``O``, ``B-X`` and ``I-X``, with at least one ``B-X`` among them.
 
     Example:
         >>> is_bio(["O", "B-NP", "I-NP"]), is_bio(["NOUN", "O"])
@@ -65,7 +65,7 @@ def is_bio(tags: Iterable[str]) -> bool:
 
 
 def may_follow(before: str | None, tag: str) -> bool:
-    """Whether a tag may stand after another one, or (``None``) at the start of a sentence.
+    """Whether a tag may follow another one or, after ``None``, start a sentence.
 
     Example:
         >>> may_follow("B-NP", "I-NP"), may_follow("O", "I-NP"), may_follow(None, "O")

@@ -1,7 +1,7 @@
 """Compact numbers on disk: 16 bits, or 8 bits with a scale for every row of a matrix.
 
 Reference: Jacob et al. (2018), Quantization and training of neural networks for efficient integer-arithmetic-only
-inference, section 2.1, here symmetric, and for storage alone: a model that is read computes in 32 bits.
+inference, section 2.1, here symmetric, and for storage alone: a loaded model computes in 32 bits.
 """
 
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ _LARGEST = 127
 
 
 def packed(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]:
-    r"""Tensors as they are to be stored.
+    r"""Tensors in the form in which they are stored.
 
-    With ``int8`` a row :math:`x` of a matrix (what runs along the last dimension) becomes :math:`\mathrm{round}(x / s)`
+    With ``int8`` a row :math:`x` of a matrix (a slice along the last dimension) becomes :math:`\mathrm{round}(x / s)`
     with :math:`s = \max_i |x_i| / 127`, so that no number changes by more than :math:`s / 2`; :math:`s` is stored
     beside it. Vectors, and with ``float16`` everything, are stored in 16 bits, unless a number is too large for them.
-    Integers stay as they are, and so does what is not finite, which readers refuse.
+    Integers stay as they are, and so do tensors with numbers that are not finite, which readers refuse.
 
     Args:
         tensors: parameters and buffers by name.
@@ -52,14 +52,14 @@ def packed(tensors: Mapping[str, Tensor], storage: Storage) -> dict[str, Tensor]
 
 
 def unpacked(tensors: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
-    """The numbers of stored tensors: rows of 8 bits times their scales, and whatever else is there.
+    """The numbers of stored tensors: rows of 8 bits are multiplied by their scales, other tensors stay as they are.
 
     Args:
-        tensors: as they were read; on the device ``meta`` only shapes and types count.
+        tensors: as they were read; on the device ``meta`` only shapes and types matter.
         file: where they come from, for errors.
 
     Raises:
-        ParseError: if scales are not those of the rows of a matrix; the message names file and tensor.
+        ParseError: if scales do not match the rows of a matrix; the message names file and tensor.
 
     Example:
         >>> unpacked(packed({"w": torch.tensor([[127.0, -64.0]])}, "int8"), Path("w"))["w"].tolist()

@@ -1,7 +1,7 @@
-"""Sentences as subword tokens: what a Hugging Face backbone reads, and which subword belongs to which word.
+"""Sentences as subword tokens, the input of a Hugging Face backbone, aligned with their words.
 
-:class:`SubwordBatch` holds both numberings, words and subwords; no model is needed to make one. The alignment is that
-of ``syntax/subwords.py``.
+:class:`SubwordBatch` indexes both words and subwords; no model is needed to make one. The alignment is that of
+``syntax/subwords.py``.
 """
 
 import copy
@@ -29,14 +29,14 @@ class SubwordBatch:
     Attributes:
         ids: subword ids of the tokenizer.
         mask: ``True`` at subwords, special ones included.
-        words: the number of the word that a subword belongs to; 0 where it belongs to none, see ``is_word``.
+        words: index of the word that each subword belongs to; 0 if it belongs to none, see ``is_word``.
         is_word: ``True`` at subwords of a word; ``False`` at special tokens and padding.
-        segments: 0 at subwords of the first sentence and 1 at those of the second, as the tokenizer says.
-        word_mask: ``True`` at words, those without subwords included, on an axis as long as the longest text (at least
-            1).
+        segments: 0 at subwords of the first sentence and 1 at those of the second, as reported by the tokenizer.
+        word_mask: ``True`` at words, including those without subwords; the width is the number of words of the longest
+            text (at least 1).
         is_cut: which texts were truncated to the maximum length.
         sentences: the sentences of each text.
-        text: the words of each text as one sentence with its structure, for encoders that read it; see
+        text: the words of each text as one sentence with its structures, for encoders that read them; see
             ``SentenceEncoder.prepare``.
 
     Example:
@@ -65,7 +65,7 @@ class SubwordBatch:
 
     @property
     def device(self) -> torch.device:
-        """Where the tensors are."""
+        """The device of the tensors."""
         return self.ids.device
 
     @property
@@ -104,7 +104,7 @@ class SubwordBatch:
         return {**own, **{f"text.{name}": tensor for name, tensor in text.items()}}
 
     def facts(self) -> dict[str, Any]:
-        """What a computation may depend on beside the tensors; the sentences themselves are left out."""
+        """Everything else that a computation may depend on; the sentences themselves are left out."""
         return {} if self.text is None else {"text": self.text.facts()}
 
     @classmethod
@@ -133,15 +133,16 @@ def collate_subwords(
 ) -> SubwordBatch:
     """Tokenise sentences, or pairs of them, into one padded batch of subwords.
 
-    A sentence is read as the text it came from (``metadata["text"]``) if that has all its words, and otherwise as its
-    words with single spaces between. Subwords find their words by character offsets, so any fast tokenizer will do.
+    A sentence is tokenised as the text it came from (``metadata["text"]``) if that has all its words, and otherwise as
+    its words joined by single spaces. Subwords are aligned with words by character offsets, so any fast tokenizer
+    works.
 
     Args:
-        texts: at least one sentence, or tuples of one or two sentences, all of one size.
+        texts: at least one sentence or tuple of one or two sentences; all texts have the same number of sentences.
         tokenizer: a fast tokenizer of transformers.
         max_length: maximum number of tokens of one text, special tokens included; ``None`` for no limit.
-        truncation: truncate longer texts at their end, whichever the tokenizer's own side is (of a pair, the longer
-            sentence first); otherwise they are an error.
+        truncation: truncate longer texts at their end, whatever the tokenizer's ``truncation_side`` (in a pair, the
+            longer sentence first); otherwise they raise an error.
 
     Raises:
         ConfigError: if the tokenizer is not a fast one, or for a text that is too long; the message says which.
@@ -173,7 +174,7 @@ def collate_subwords(
                 f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} subwords, "
                 f"expected at most {max_length}"
             )
-        cutting = copy.copy(tokenizer)  # so that the caller's own keeps its side
+        cutting = copy.copy(tokenizer)  # so that the caller's tokenizer keeps its side
         cutting.truncation_side = "right"
         read = cutting(*columns, **options, truncation="longest_first", max_length=max_length)
     rows = []
@@ -206,9 +207,9 @@ def check_tokenizer(tokenizer: Any) -> None:
 
 
 def text_of(sentence: Sentence) -> str:
-    """The text that a sentence is read as: the one it came from if that has all its words, or its words with spaces.
+    """The text to tokenise: the one a sentence came from if that has all its words, or its words joined by spaces.
 
-    Words of contractions (``zum`` as ``zu``, ``dem``) need not stand in the text they came from.
+    The words of a contraction (``zu``, ``dem`` for ``zum``) need not occur in the text they came from.
 
     Example:
         >>> text_of(Sentence(["do", "n't"], metadata={"text": "don't"})), text_of(Sentence(["zu", "dem"]))
@@ -227,7 +228,7 @@ def _words_of_subwords(
     sequence: Sequence[int | None],
     offsets: Sequence[tuple[int, int]],
 ) -> list[int | None]:
-    """For each subword the number of its word among the words of all sentences of a text."""
+    """For each subword, the index of its word among the words of all sentences of a text."""
     words: list[int | None] = [None] * len(sequence)
     passed = 0
     for number, (sentence, text) in enumerate(zip(part, strings, strict=True)):

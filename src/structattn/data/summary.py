@@ -1,4 +1,4 @@
-"""What was read: one line about the examples of a file, and warnings where they look wrong."""
+"""Summaries of data: one line about the examples of a file, and warnings where they look wrong."""
 
 import logging
 import statistics
@@ -26,19 +26,19 @@ class DataSummary:
     """Counts over the examples of one file.
 
     Attributes:
-        name: what the examples are, such as ``train``.
+        name: what the examples are called, such as ``train``.
         format: the format they were read in.
         examples: their number.
         labels: how often each class occurs, the most frequent first; empty for scores.
-        scores: the least and the greatest score; ``None`` for classes.
+        scores: the lowest and the highest score; ``None`` for classes.
         unlabelled: how many have no label.
         lengths: the median and the maximum number of words of a sentence.
         words: the number of words.
         unknown_words: how many of these have no vector; ``None`` if there are no vectors.
         without_trees: how many sentences have neither dependencies nor phrases.
-        truncated: how many sentences were longer than the maximum length, and are truncated.
+        truncated: how many sentences were truncated to the maximum length.
         sentences: the number of sentences.
-        warnings: what looks wrong, a line each.
+        warnings: one line for each thing that looks wrong.
     """
 
     name: str
@@ -78,7 +78,7 @@ class DataSummary:
         return "; ".join(parts)
 
     def log(self, logger: logging.Logger) -> None:
-        """One line, and one more for each warning."""
+        """Log one line, and one more for each warning."""
         logger.info("%s", self)
         for warning in self.warnings:
             logger.warning("warning: %s", warning)
@@ -94,7 +94,7 @@ class ExampleCounts:
         known_words: words that have a vector.
         lowercase: look words up in lower case.
         has_classes: whether labels are classes, rather than texts.
-        has_tags: whether they are a tag for each word, with spaces between.
+        has_tags: whether labels are one tag for each word, separated by spaces.
 
     Example:
         >>> counts = ExampleCounts("dev")
@@ -151,13 +151,13 @@ class ExampleCounts:
                 self._unknown += sum(word not in self._known_words for word in words)
 
     def over(self, examples: Iterable[Example]) -> Iterator[Example]:
-        """Count examples on their way."""
+        """Count examples as they pass through."""
         for example in examples:
             self.add(example)
             yield example
 
     def summary(self) -> DataSummary:
-        """What was counted so far."""
+        """The summary of the examples counted so far."""
         lengths = self._lengths
         warnings = [*_warnings(self._name, self._format, self._labels, self._known_labels)]
         warnings += _unseen(self._name, "tags", self._tags, self._known_labels)
@@ -182,10 +182,10 @@ class ExampleCounts:
 
 
 def summarise(examples: Iterable[Example], name: str = "data", **options: Any) -> DataSummary:
-    """Count what examples are; arguments as for `ExampleCounts`.
+    """Summarise examples; arguments as for `ExampleCounts`.
 
-    A warning names labels that look like the first words of unlabelled sentences, labels of which most examples have
-    one of their own, a single class, classes that ``known_labels`` lacks, and empty texts.
+    There are warnings about labels that look like the first words of unlabelled sentences, labels that differ between
+    most examples, a single class, classes that ``known_labels`` lacks, and empty texts.
 
     Example:
         >>> summarise([Example("a", "x"), Example("b", "y")], "dev", known_labels=["x"]).warnings
@@ -226,9 +226,9 @@ def _unseen(name: str, what: str, labels: Counter[str], known: Collection[str] |
 
 
 def looks_like_words(labels: Counter[str]) -> bool:
-    """Whether labels are rather words that begin sentences: four of them words of the grammar, or most of them rare.
+    """Whether labels look like first words of sentences: at least four are function words, or most are rare.
 
-    Labels of real data occur many times each; first words are mostly rare, except for those with which English begins.
+    Real labels occur many times each; first words are mostly rare, except for those that often begin English sentences.
 
     Example:
         >>> looks_like_words(Counter({"What": 226, "How": 55, "Who": 47, "Where": 22, "Name": 3}))
@@ -243,7 +243,7 @@ def looks_like_words(labels: Counter[str]) -> bool:
 
 
 def _are_wordlike(labels: Collection[str]) -> bool:
-    """Whether labels are many, and most begin as words do: neither numbers nor kinds and parts, ``ENTY:animal``."""
+    """Whether there are many labels and most look like words: neither numbers nor subtypes like ``ENTY:animal``."""
     wordlike = sum(label[:1].isalpha() and ":" not in label for label in labels)
     return len(labels) >= _MANY_LABELS and 10 * wordlike >= 7 * len(labels)
 
@@ -253,7 +253,7 @@ def _listed(labels: Sequence[str]) -> str:
 
 
 def _cut(label: str) -> str:
-    """A label on one line, cut where it is long."""
+    """A label on one line, truncated if it is long."""
     return " ".join(label[:_WIDTH].split()) + "..." * (len(label) > _WIDTH)
 
 

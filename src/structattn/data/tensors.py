@@ -24,11 +24,11 @@ _Module = TypeVar("_Module", bound=nn.Module)
 
 
 def save_tensors(tensors: Mapping[str, Tensor], file: Path, storage: Storage = "float32") -> None:
-    """Write tensors as safetensors, with a checksum; tensors that share memory are written out each.
+    """Write tensors as safetensors, with a checksum; tensors that share memory are each written in full.
 
     Args:
         tensors: by name.
-        file: where.
+        file: where to write.
         storage: number format, see ``storage.packed``.
     """
     seen: set[int] = set()
@@ -41,12 +41,12 @@ def save_tensors(tensors: Mapping[str, Tensor], file: Path, storage: Storage = "
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
-    """Read safetensors; where there is a checksum, it must be right. What is stored in 8 bits comes in 32.
+    """Read safetensors and verify the checksum if there is one; 8-bit numbers become 32-bit ones.
 
     Raises:
         ParseError: if the file is missing, truncated or damaged; the message names it.
     """
-    # Whatever the default device is: safetensors 0.4 makes its tensors there.
+    # safetensors 0.4 makes its tensors on the default device, whatever that is.
     with _opened(file) as opened, torch.device("cpu"):
         found: dict[str, Tensor] = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118 - no dictionary
         expected = (opened.metadata() or {}).get("sha256")
@@ -71,14 +71,14 @@ def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
 
 
 def build_and_load(build: Callable[[], _Module], file: Path, *, prefix: str = "") -> _Module:
-    """Build a model on the CPU and fill it from a file. A model that the file does not fit gets no memory.
+    """Build a model on the CPU and fill it from a file.
 
-    The caller's random state stays as it was.
+    No memory is allocated for a model that the file does not fit. The caller's random state stays as it was.
 
     Args:
-        build: gives the model, the same at every call; it is called on the device ``meta`` first.
-        file: of the tensors.
-        prefix: of their names.
+        build: returns the model, the same at every call; it is called on the device ``meta`` first.
+        file: the file of the tensors.
+        prefix: the prefix of their names.
 
     Raises:
         ParseError: as ``load_tensors``.
@@ -86,14 +86,14 @@ def build_and_load(build: Callable[[], _Module], file: Path, *, prefix: str = ""
     with torch.device("meta"), _WithoutNormal():
         planned = build().state_dict()
     _compare(planned, {name.removeprefix(prefix): tensor for name, tensor in _read_shapes(file).items()}, file, prefix)
-    with torch.random.fork_rng(devices=[]):  # of what is drawn here nothing stays
+    with torch.random.fork_rng(devices=[]):  # the file replaces whatever is drawn here
         model = build()
     load_tensors(model, file, prefix=prefix)
     return model
 
 
 class _WithoutNormal(TorchFunctionMode):
-    """Draws no normal numbers: on ``meta`` there are none, and to draw them there torch imports its compiler."""
+    """Draws no normal numbers: on ``meta`` there are none, and torch would import its compiler to draw them there."""
 
     def __torch_function__(self, function: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         kwargs = kwargs or {}
@@ -116,7 +116,7 @@ def check_like(name: str, found: Tensor, expected: Tensor, file: Path) -> None:
 
 
 def check_finite(name: str, tensor: Tensor, file: Path) -> None:
-    """Refuse a tensor with NaN or infinite numbers, such as an interrupted or diverged training leaves.
+    """Refuse a tensor with NaN or infinite numbers, such as interrupted or diverged training leaves behind.
 
     Raises:
         ParseError: naming file and tensor.
@@ -142,7 +142,7 @@ def _read_shapes(file: Path) -> dict[str, Tensor]:
 
 
 def _without_values(piece: Any) -> Tensor:
-    # The type of a slice has a name of its own; that of an empty piece of it is torch's.
+    # safetensors has its own names for the types of slices; an empty piece of a slice has torch's type.
     shape = piece.get_shape()
     dtype = piece[:0].dtype if shape else piece[...].dtype
     return torch.empty(shape, dtype=dtype, device="meta")
@@ -158,11 +158,11 @@ def _opened(file: Path) -> Iterator[Any]:
     except ParseError:
         raise
     except (SafetensorError, OSError, ValueError) as error:
-        raise ParseError(f"expected a whole safetensors file, it is damaged: {error}", file=file) from None
+        raise ParseError(f"expected a whole safetensors file, but it is damaged: {error}", file=file) from None
 
 
 def _serialised(tensors: Mapping[str, Tensor]) -> bytes:
-    """The bytes of a safetensors file, deterministic, which safetensors' own header is not."""
+    """The bytes of a safetensors file, with a deterministic header, which safetensors' own is not."""
     content: bytes = safetensors.torch.save(dict(tensors), metadata={"format": "pt", "sha256": checksum(tensors)})
     start = 8 + int.from_bytes(content[:8], "little")
     header = json.loads(content[8:start])
@@ -173,7 +173,7 @@ def _serialised(tensors: Mapping[str, Tensor]) -> bytes:
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:
-    """One flipped bit among a million weights changes no shape; only a checksum over all of them detects it."""
+    """SHA-256 over all tensors; a flipped bit among a million weights changes no shape, and only this detects it."""
     total = hashlib.sha256()
     for name in sorted(tensors):
         total.update(name.encode())

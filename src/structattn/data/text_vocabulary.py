@@ -38,7 +38,7 @@ class Splitter(Protocol):
 
 
 class WordSplitter:
-    """Words as they stand between spaces.
+    """Words separated by spaces.
 
     Example:
         >>> WordSplitter().join(WordSplitter().split("( 1 + 2 )"))
@@ -52,7 +52,7 @@ class WordSplitter:
         return text.split()
 
     def join(self, tokens: Sequence[str]) -> str:
-        """Words with spaces between."""
+        """The words joined by spaces."""
         return " ".join(tokens)
 
 
@@ -81,11 +81,11 @@ class SubwordSplitter:
     """Byte-pair encoding (Sennrich et al. 2016, section 3.2); the first token of a word starts with ``▁``.
 
     Args:
-        tokenizer: the JSON text of a tokenizer of the library ``tokenizers``, as ``train`` makes it.
+        tokenizer: a tokenizer of the library ``tokenizers`` as JSON text, as ``train`` makes it.
 
     Raises:
         MissingExtra: if ``tokenizers`` is not installed.
-        ValueError: if the text is no tokenizer.
+        ValueError: if the text is not a tokenizer.
 
     Example:
         >>> splitter = SubwordSplitter.train(["low lower lowest", "new newer newest"] * 5, 24)
@@ -109,7 +109,7 @@ class SubwordSplitter:
         """Learn at most ``size`` tokens from texts.
 
         Args:
-            texts: what to learn from.
+            texts: the texts to learn from.
             size: number of tokens, single characters included.
         """
         tokenizers = require("tokenizers", "train")
@@ -157,7 +157,7 @@ class TextVocabulary:
         """Learn a vocabulary from texts.
 
         Args:
-            texts: what to learn from.
+            texts: the texts to learn from.
             kind: the unit of a token.
             size: upper bound on the number of subwords; ignored for words and characters.
             min_count: rarer words and characters are unknown.
@@ -178,7 +178,7 @@ class TextVocabulary:
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
-        """The ids of a text's tokens, without begin and end; what is spelled like these is unknown."""
+        """The ids of a text's tokens, without begin and end; a token that is spelled like one of these is unknown."""
         found = self.vocabulary.encode(self.splitter.split(text))
         return [UNKNOWN_ID if number in (BEGIN_ID, END_ID) else number for number in found]
 
@@ -193,7 +193,7 @@ class TextVocabulary:
         return self.splitter.join(tokens)
 
     def files(self) -> dict[str, str]:
-        """The text files that ``from_files`` reads, by name; subwords have the JSON of their tokenizer too."""
+        """The text files that ``from_files`` reads, by name; for subwords also the JSON of their tokenizer."""
         content = {"kind": self.splitter.kind, "tokens": self.vocabulary.words[4:]}
         found = {TARGET_FILE: json.dumps(content, ensure_ascii=False)}
         if isinstance(self.splitter, SubwordSplitter):
@@ -202,13 +202,13 @@ class TextVocabulary:
 
     @classmethod
     def from_files(cls, read: Callable[[str], str]) -> "TextVocabulary":
-        """Rebuild what ``files`` gave.
+        """Rebuild the vocabulary from the texts that ``files`` returned.
 
         Args:
-            read: from the name of a file to its text.
+            read: maps the name of a file to its text.
 
         Raises:
-            ValueError: if a text is not what ``files`` gave.
+            ValueError: if a text is not what ``files`` returned.
         """
         try:
             content = parse_json(read(TARGET_FILE))
@@ -226,8 +226,8 @@ class TextVocabulary:
 def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
     """The sentence over the splitter's tokens instead of words, with its trees projected onto them.
 
-    Words stay as they are. Each character of a word is a token, without spaces between. A word of several subwords
-    becomes a phrase labelled with its tag; in a dependency tree its first token heads the others.
+    With words, the sentence stays as it is. With characters, there are no tokens for the spaces between words. A word
+    of several tokens becomes a phrase labelled with its tag; in a dependency tree its first token heads the others.
 
     Example:
         >>> tokens = retokenize(Sentence(["ab", "c"], dependency=DependencyTree([2, 0])), CharacterSplitter())
@@ -259,7 +259,7 @@ def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
             for word, (tag, other, part) in enumerate(zip(tree.tags, sentence.tags or tree.tags, parts, strict=True))
             if len(part) > 1
         ]
-        # Parents before children: by start, the longer first; of equal spans the phrase stands above the word.
+        # Parents before children: by start, the longer first; of equal spans the phrase is above the word.
         spans.sort(key=lambda span: (span[1], -span[2]))
         tags = [tag for tag, part in zip(tree.tags, parts, strict=True) for _ in part]
         constituency = ConstituencyTree(words, spans, tags=tags)
@@ -268,7 +268,8 @@ def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
 
 def _by_frequency(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
     counts = Counter(token for text in texts for token in splitter.split(text))
-    # Names of special ids are not tokens: the tokenizer's unknown one, and what a text may have that is spelled so.
+    # Names of special ids are not tokens: neither the tokenizer's unknown token, nor words of a text that are spelled
+    # like one.
     for name in ("<unk>", *_MARKS):
         del counts[name]
     return [

@@ -24,9 +24,9 @@ _Fact = TypeVar("_Fact")
 class TreeBatch:
     """Trees (or forests) of one batch: ``parents[b, i]`` is the column of the parent of node ``i``.
 
-    A root points to itself, and so does padding, which makes ``gather`` safe. In a phrase tree word ``j`` stands in
-    column ``j`` and the phrases follow from column ``num_leaves`` on; in a dependency tree every node is a word.
-    Several roots are a forest: the roots then lie two steps apart, as below one virtual root.
+    A root points to itself, and so does padding, which makes ``gather`` safe. In a phrase tree, word ``j`` is in column
+    ``j`` and the phrases follow from column ``num_leaves`` on; in a dependency tree every node is a word. Several roots
+    form a forest: they are two steps apart, as if below one virtual root.
 
     Attributes:
         parents: column of each node's parent.
@@ -36,8 +36,8 @@ class TreeBatch:
         num_leaves: number of columns that belong to words, padding included.
 
     Raises:
-        ValueError: shapes that differ, a parent that is no column or is padding, parents that form a cycle. Contents
-            are checked on the CPU only, where looking at them does not stall a device.
+        ValueError: if shapes differ, a parent is padding or not a column, or parents form a cycle. Values are checked
+            on the CPU only, where reading them does not stall a device.
 
     Example:
         >>> import torch
@@ -86,7 +86,7 @@ class TreeBatch:
 
     @property
     def height(self) -> int:
-        """Largest number of steps from a node up to its root; counted on the CPU, before trees go to another device."""
+        """Largest number of steps from a node up to its root; computed on the CPU, before trees change device."""
         if self._height is None:
             depths = self.depths()
             return int(depths.max()) if depths.numel() else 0
@@ -115,7 +115,7 @@ class TreeBatch:
         return self.remember("leaf_distances", lambda: self._distances(self.num_leaves))
 
     def to(self, device: torch.device | str) -> "TreeBatch":
-        """The same trees on another device, and what they remember with them."""
+        """The same trees on another device, with their cached values."""
         moved = self.from_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()}, self.facts())
         object.__setattr__(moved, "_height", self._height)
         moved._known.update({name: fact.to(device) for name, fact in self._known.items()})
@@ -127,7 +127,7 @@ class TreeBatch:
         return {name: tensor for name, tensor in found.items() if tensor is not None}
 
     def facts(self) -> dict[str, Any]:
-        """What a computation may depend on beside the tensors."""
+        """Everything else that a computation may depend on."""
         return {"num_leaves": self.num_leaves}
 
     @classmethod
@@ -147,9 +147,9 @@ class TreeBatch:
         )
 
     def remember(self, name: str, compute: Callable[[], _Fact]) -> _Fact:
-        """A cached value by name, built on first use: for what all layers need of the same trees.
+        """A value cached under a name and computed on first use, for values that all layers need of the same trees.
 
-        It is a tensor, or something with a method ``to`` as tensors have it.
+        The value is a tensor, or has a method ``to`` like that of tensors.
 
         Example:
             >>> tree = TreeBatch(torch.tensor([[0]]), torch.tensor([[True]]), num_leaves=1)
@@ -163,16 +163,16 @@ class TreeBatch:
                 with torch.no_grad():
                     self._known[name] = compute()
         elif name not in self._known:
-            # A tensor made in inference mode could not be used for training later; a cached one must be.
+            # A tensor made in inference mode could not be used for training later, as a cached one must be.
             with torch.inference_mode(False), torch.no_grad():
                 self._known[name] = compute()
         found: _Fact = self._known[name]
         return found
 
     def in_graph(self) -> "TreeBatch":
-        """A copy for one pass through a graph, which remembers nothing of other passes.
+        """A copy for one pass through a graph, without the values cached in other passes.
 
-        So that ``torch.compile`` makes one graph, whether somebody has asked these trees for something before or not.
+        ``torch.compile`` thus makes one graph, whether or not these trees have cached values already.
         """
         found = self.from_tensors(self.tensors(), self.facts())
         object.__setattr__(found, "_is_in_graph", True)
@@ -185,7 +185,7 @@ class TreeBatch:
         return max(self.parents.shape[1] - 1, 0).bit_length()
 
     def _ancestors(self) -> Tensor:
-        """Pointer doubling: within ``2s`` steps of me lies what is within ``s`` steps of me or of my ``s``-th parent.
+        """Pointer doubling: ancestors within ``2s`` steps are within ``s`` of the node or of its ``s``-th ancestor.
 
         Rows are copied whole, so this costs ``n^2 log n`` instead of the ``n^3 log n`` of squaring a matrix.
         """
@@ -199,10 +199,10 @@ class TreeBatch:
         return above.view(batch, nodes, nodes) & self.mask[:, :, None]
 
     def _distances(self, rows: int) -> Tensor:
-        """Ancestors of one of the two but not of both: each is one step of the path (the common root drops out)."""
+        """Count the ancestors of just one of the two: each is one step of the path (the common root drops out)."""
         above = self.ancestors()[:, :rows]
         count = above.sum(-1)
-        # Counts must be exact: autocast would round a product of float32 to 8 bits, float64 it leaves alone.
+        # Counts must be exact: autocast would round a product of float32 to 8 bits, but it leaves float64 alone.
         real = above.double()
         common = (real @ real.mT).long()
         mask = self.mask[:, :rows]
@@ -245,10 +245,10 @@ register(TreeBatch)
 
 @functools.lru_cache(maxsize=4096)
 def label_code(label: str) -> int:
-    """A number for a label of an arc, the same in every batch: ``crc32(main label) * 2^31 + crc32(label)``.
+    """A number for an arc label, the same in every batch: ``crc32(main label) * 2^31 + crc32(label)``.
 
-    The main label is what stands before the first colon, so that the codes of ``nsubj:pass`` and ``nsubj`` agree in
-    their upper bits. Both checksums are cut to 31 bits.
+    The main label is the part before the first colon, so that the codes of ``nsubj:pass`` and ``nsubj`` agree in their
+    upper bits. Both checksums are truncated to 31 bits.
 
     Example:
         >>> label_code("nsubj:pass") >> 31 == label_code("nsubj") >> 31

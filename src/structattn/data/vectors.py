@@ -22,7 +22,7 @@ from structattn.syntax import ParseError, read_lines, require
 from structattn.syntax.files import parse_json, read_text
 
 MAX_DIM = 10_000
-"""Numbers of one vector in a text file."""
+"""Maximum number of dimensions of the vectors in a text file."""
 _RANGE = 0.05
 # The names of the table of input embeddings: BERT and its kin, GPT-2, LLaMA, T5, ModernBERT, GPT-NeoX, XLNet.
 _TABLES = (
@@ -59,8 +59,8 @@ class PretrainedVectors:
     def scaled(self, size: float) -> "PretrainedVectors":
         """All vectors multiplied by one number, so that the elements of the known ones have this root mean square.
 
-        Tables differ: GloVe's 50 dimensions have .7, the input embeddings of a small BERT .06, and a network that is
-        started for inputs around 1 learns from the latter an order of magnitude more slowly.
+        Tables differ: GloVe's 50-dimensional vectors have .7, the input embeddings of a small BERT .06, and a network
+        that is initialised for inputs around 1 learns an order of magnitude more slowly from the latter.
 
         Example:
             >>> vectors = PretrainedVectors(torch.tensor([[0.0], [0.0], [3.0]]), torch.tensor([False, False, True]))
@@ -78,9 +78,9 @@ def load_vectors(
 
     Args:
         source: a text file with a word and its numbers on each line (GloVe, also gzip; a first line with the two
-            counts, as word2vec and fastText write it, is skipped), or the folder of a Hugging Face model: there a word
-            gets the vector of its subword, or the mean of its subwords, unknown tokens left out.
-        vocabulary: the words. A word that is only known in lower case gets that vector.
+            counts, as word2vec and fastText write it, is skipped), or the folder of a Hugging Face model, in which a
+            word gets the vector of its subword, or the mean of its subwords, without unknown tokens.
+        vocabulary: the words. A word that the source has only in lower case gets that vector.
         generator: source of the random vectors; torch's own if ``None``.
 
     Raises:
@@ -90,7 +90,7 @@ def load_vectors(
     """
     words = vocabulary.words[UNKNOWN_ID + 1 :]
     found, rows = _from_model(Path(source), words) if Path(source).is_dir() else _from_text(source, words)
-    # Random values come first and for every row, so that they do not depend on which words are known.
+    # Random values are drawn first and for every row, so that they do not depend on which words are known.
     matrix = torch.rand(len(vocabulary), rows.shape[1], generator=generator) * (2 * _RANGE) - _RANGE
     matrix[[PADDING_ID, UNKNOWN_ID]] = 0.0
     known = torch.zeros(len(vocabulary), dtype=torch.bool)
@@ -100,7 +100,7 @@ def load_vectors(
 
 
 def vectors_dim(source: str | os.PathLike[str]) -> int:
-    """How many numbers each vector of a source has.
+    """The number of dimensions of the vectors of a source.
 
     Raises:
         ParseError: as ``load_vectors``.
@@ -204,7 +204,7 @@ def _from_model(folder: Path, words: Sequence[str]) -> tuple[list[int], Tensor]:
 
 
 def _subwords(folder: Path, words: Sequence[str]) -> list[list[int]]:
-    """The subword ids of each word as it stands inside a sentence; none for a word the tokenizer does not know."""
+    """The subword ids of each word in mid-sentence; none for a word that the tokenizer does not know."""
     tokenizers = require("tokenizers", "train")
     file = folder / "tokenizer.json"
     if not file.is_file():
@@ -215,7 +215,7 @@ def _subwords(folder: Path, words: Sequence[str]) -> list[list[int]]:
         raise ParseError(f"expected a tokenizer, but it cannot be read: {error}", file=file) from None
     tokenizer.no_padding()
     tokenizer.no_truncation()
-    # Byte-level tokenizers have other subwords for a word after a space than for one at the start of a text.
+    # Byte-level tokenizers split a word after a space differently from one at the start of a text.
     before = " " if "ByteLevel" in str(tokenizer.pre_tokenizer) else ""
     unknown = _unknown_token(tokenizer)
     encoded = tokenizer.encode_batch([before + word for word in words], add_special_tokens=False)
@@ -252,7 +252,7 @@ def _checked_table(name: str, table: Tensor, file: Path) -> Tensor:
 
 
 def _weight_files(folder: Path) -> list[Path]:
-    """The file of weights, or the parts of a large model that hold a table."""
+    """The weight file, or the shards of a large model that contain a table."""
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.is_file() or not index.is_file():
         if not single.is_file():
@@ -260,7 +260,7 @@ def _weight_files(folder: Path) -> list[Path]:
         return [single]
     try:
         parts: dict[str, str] = parse_json(read_text(index))["weight_map"]
-        # Parts lie beside their index, wherever it says they are.
+        # Shards are read from the folder of their index, whatever path it gives.
         return sorted({folder / Path(part).name for name, part in parts.items() if name.endswith(_TABLES)})
     except ParseError:
         raise

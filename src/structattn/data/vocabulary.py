@@ -41,8 +41,8 @@ class Vocabulary:
         lowercase: whether words are lower-cased before they are looked up.
 
     Raises:
-        ValueError: if a word or label occurs twice or cannot be written (it has half of a surrogate pair in it), or a
-            word is not lower-cased where it must be.
+        ValueError: if a word or label occurs twice or cannot be encoded (it contains half of a surrogate pair), or if a
+            word is not lower-cased although ``lowercase`` is set.
 
     Example:
         >>> vocabulary = Vocabulary(["the", "dog"], ["cat"])
@@ -135,7 +135,7 @@ class Vocabulary:
         """The ids of words; unknown words get id 1.
 
         Raises:
-            TypeError: for one text instead of words.
+            TypeError: for one string instead of a list of words.
         """
         if isinstance(words, str):
             raise TypeError(f"Vocabulary.encode expects a list of words, got one string {shown(words)}")
@@ -143,10 +143,10 @@ class Vocabulary:
         return [*map(self._ids.get, spelled, repeat(UNKNOWN_ID))]
 
     def decode(self, ids: Iterable[SupportsIndex]) -> list[str]:
-        """The words of ids; padding is left out, and what was unknown is ``<unk>``.
+        """The words of ids; padding is left out, and unknown words are ``<unk>``.
 
         Raises:
-            ValueError: for a number that is no id.
+            ValueError: for a number that is not an id.
 
         Example:
             >>> vocabulary = Vocabulary(["the", "dog"])
@@ -194,7 +194,7 @@ class Vocabulary:
 
     @classmethod
     def from_file(cls, file: Path) -> "Vocabulary":
-        """Read a file with what ``to_json`` wrote.
+        """Read a file that contains the JSON of ``to_json``.
 
         Raises:
             ParseError: if it is missing or damaged.
@@ -235,12 +235,12 @@ def _numbered(names: Sequence[str], kind: str, *, start: int) -> dict[str, int]:
         ids[name] = start + len(ids)
     if not is_unicode("\n".join(ids)):
         wrong = next(name for name in ids if not is_unicode(name))
-        raise ValueError(f"Vocabulary expects every {kind} to be of characters, got half of one in {shown(wrong)}")
+        raise ValueError(f"Vocabulary expects every {kind} to be text, got half of a surrogate pair in {shown(wrong)}")
     return ids
 
 
 def _by_frequency(counts: Counter[str]) -> list[str]:
-    """Most frequent first, equally frequent ones by alphabet: the order of the data does not matter."""
+    """Most frequent first, equally frequent ones alphabetically: the order of the data does not matter."""
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 

@@ -98,7 +98,7 @@ __all__ = [
 
 
 def __getattr__(name: str) -> "Callable[..., SentenceEncoder]":
-    """The builders that higher-level packages add to the table, which are imported when they are asked for."""
+    """The builders that higher-level packages add to the table, imported on first use."""
     from structattn.encoders.table import BUILDERS, builder
 
     if name.startswith("_") or name not in BUILDERS:

@@ -1,6 +1,6 @@
-"""Encoders on top of a pretrained backbone, whose sentence vector is its ``[CLS]`` state, and what keeps that state.
+"""Encoders with the ``[CLS]`` state of a pretrained backbone as sentence vector, and modules that keep this state.
 
-The baseline "BERT" of MS-SAN (Qi et al. 2020, arXiv 2012.14642) and of HYDRA (arXiv 2109.05349) has ``h_CLS`` alone.
+The baseline "BERT" of MS-SAN (Qi et al. 2020, arXiv 2012.14642) and of HYDRA (arXiv 2109.05349) uses ``h_CLS`` alone.
 """
 
 from typing import Literal
@@ -19,7 +19,7 @@ class WordsOnly(nn.Module):
 
     Args:
         contextualizer: ``(states, batch) -> Encoding`` over words.
-        dropout: applied to the states of words before.
+        dropout: applied to the states of words before the contextualizer.
     """
 
     def __init__(self, contextualizer: nn.Module, *, dropout: float = 0.0) -> None:
@@ -48,13 +48,13 @@ class BesideText(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"]
     ) -> tuple[Float[Tensor, "batch pooled"], None]:
-        """Pool all nodes but the last; the inner pooler has the weights."""
+        """Pool all nodes but the last; only the inner pooler has weights."""
         vector, _ = self.pooler(states[:, :-1], mask[:, :-1])
         return torch.cat([vector, states[:, -1]], dim=-1), None
 
 
 def backbone(embedder: BackboneEmbedding, *, dropout: float = 0.1) -> SentenceEncoder:
-    """A pretrained backbone: the state of its first token (``[CLS]``), of a decoder its last, is the sentence vector.
+    """A pretrained backbone; the sentence vector is the state of its first token (``[CLS]``), or of a decoder's last.
 
     Args:
         embedder: a pretrained backbone.
@@ -77,16 +77,16 @@ def cls_encoder(
 ) -> SentenceEncoder:
     """An encoder whose sentence vector is the state of one token, from the backbone or a reader on it.
 
-    It is the first token's; in a decoder, where that has read nothing, the last one's, see ``text_state``.
+    It is the first token or, in a decoder, where the first sees no other token, the last one; see ``text_state``.
     """
     return _encoder_of("text", embedder, reader, dropout)
 
 
 def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
-    """An encoder with states of words: the same one, unless it only has that of a text.
+    """An encoder with states of words: the given one, unless it only has the state of a text.
 
-    Then it shares its backbone and what reads it with the given one, and its sentence vector is the mean of the words.
-    Models of tags and decoders need it: encoders that ``cls_encoder`` makes leave the states of words out.
+    In that case, it shares its backbone and reader with the given one, and its sentence vector is the mean of the
+    words. Tagging models and decoders need it, as encoders made by ``cls_encoder`` have no states of words.
 
     Example:
         >>> from importlib.util import find_spec
@@ -109,7 +109,7 @@ def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
 def _encoder_of(
     nodes: Literal["words", "text"], embedder: BackboneEmbedding, reader: nn.Module | None, dropout: float
 ) -> SentenceEncoder:
-    """States of the nodes as the backbone, or a reader on it, leaves them; their mean is the sentence vector."""
+    """An encoder with the nodes' states from the backbone or a reader on it; the sentence vector is their mean."""
     return SentenceEncoder(
         embedder.giving(nodes, reader),
         NoContext(nodes),

@@ -1,7 +1,7 @@
 """Bidirectional LSTMs, the recurrent baselines: pooled by maximum or mean, or by source2token attention.
 
-Hochreiter and Schmidhuber 1997; as compared with in Shen et al. 2018 (DiSAN), table on SNLI, "Bi-LSTM + s2t"; pooling
-by maximum as in Conneau et al. 2017 (InferSent).
+Hochreiter and Schmidhuber 1997; a baseline in Shen et al. 2018 (DiSAN), table on SNLI, "Bi-LSTM + s2t"; pooling by
+maximum as in Conneau et al. 2017 (InferSent).
 """
 
 from jaxtyping import Bool, Float
@@ -23,13 +23,13 @@ from structattn.syntax.errors import ConfigError
 class BiLSTM(nn.Module):
     """The contextualizer: a forward and a backward LSTM, their states concatenated.
 
-    Layers of ``bidirectional_lstm``, where the equations are.
+    Layers of ``bidirectional_lstm``; the equations are those of ``structattn.layers.LSTM``.
 
     Args:
         dim: width of the words.
         hidden: width of each direction.
         num_layers: number of layers.
-        dropout: applied to what enters each layer.
+        dropout: applied to the input of each layer.
 
     Example:
         >>> import structattn as sa, torch
@@ -46,13 +46,13 @@ class BiLSTM(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Contextualise the words of a batch; padded states come out zero."""
+        """Contextualise the words of a batch; padded states are zero."""
         return Encoding(self.read(states, batch.mask), batch.mask)
 
     def read(
         self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
     ) -> Float[Tensor, "batch word two_hidden"]:
-        """The same from a mask, ``True`` at words."""
+        """The same states from a mask that is ``True`` at words."""
         for layer in self.layers:
             states = read_both_ways(layer, self.dropout(states), mask)
         return states
@@ -73,7 +73,7 @@ def bilstm(
         dim: width of each direction; that of the embedder's states if ``None``. The sentence vector is twice as wide.
         num_layers: number of layers.
         pooler: ``"max"`` or ``"mean"`` of the states.
-        dropout: on what enters each layer.
+        dropout: on the input of each layer.
 
     Raises:
         ConfigError: for an unknown pooler, or no layer.
@@ -107,7 +107,7 @@ def bilstm_s2t(
         dim: as in :func:`bilstm`.
         num_layers: as in :func:`bilstm`.
         activation: of the pooler: ``"elu"``, or ``"relu"`` as in the authors' code.
-        dropout: on what enters each layer and the pooler's linear maps.
+        dropout: on the inputs of each layer and of the pooler's linear maps.
 
     Raises:
         ConfigError: for an unknown activation, or no layer.

@@ -26,10 +26,10 @@ def build(
 
     Args:
         name: as in ``builder``.
-        embedder: what gives the states of words: a module with its width as ``output_dim``; or the name of an entry of
-            ``EMBEDDERS`` with its options, such as ``{"name": "words", "dim": 100}`` for a table of word vectors, or
-            ``{"name": "backbone", "folder": "bert-base"}``. Word vectors if ``None``, of the width that the option
-            ``dim`` names, or that the encoder's paper has.
+        embedder: the source of the states of words: a module with its width as ``output_dim``; or the name of an entry
+            of ``EMBEDDERS`` with its options, such as ``{"name": "words", "dim": 100}`` for a table of word vectors, or
+            ``{"name": "backbone", "folder": "bert-base"}``. If ``None``, word vectors with the width of the option
+            ``dim`` or, without it, of the encoder's paper.
         vocab_size: number of word ids, padding and unknown included; for word vectors.
         **options: keyword arguments of the builder; see ``options_of``.
 
@@ -76,8 +76,8 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
     """The encoder that ``SentenceEncoder.config`` describes, with fresh parameters.
 
     Args:
-        config: the description, which may say more.
-        folder: the folder that it was read from, for an option or a backbone that was saved in there.
+        config: the description, which may have more entries.
+        folder: the folder that it was read from, for an option or a backbone that was saved there.
 
     Raises:
         ConfigError: as ``build``.
@@ -99,7 +99,7 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
 
 
 def _embedder_type(function: Callable[..., object]) -> type:
-    """The type of a builder's first parameter; any module where it names none."""
+    """The type of a builder's first parameter; any module if it has no annotation."""
     first = next(iter(inspect.signature(function).parameters), "")
     hint = get_type_hints(function).get(first, nn.Module)
     return hint if isinstance(hint, type) else nn.Module

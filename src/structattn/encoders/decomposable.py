@@ -26,7 +26,7 @@ INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
 
 
 class GivenHead(nn.Module):
-    """The head of each word in the tree that its sentence has; a learned value for the root: Kim et al. (2017), 4.4.
+    """The head of each word in the given tree; a learned value for the root: Kim et al. (2017), 4.4.
 
     Args:
         dim: width of the values.
@@ -56,7 +56,7 @@ class GivenHead(nn.Module):
         values: Float[Tensor, "batch word dim"],
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
-        """The value of each word's head, whatever the states; padding gets zeros. The weights leave the root out."""
+        """The value of each word's head, whatever the states; padding gets zeros, and the root no weight."""
         parents = batch.require("dependency", wanted_by="GivenHead").parents
         own = torch.arange(parents.shape[1], device=parents.device)
         is_root = parents == own
@@ -80,8 +80,8 @@ class Decomposable(nn.Module):
         width: width of the word vectors.
         dim: width of the projected words and of the hidden layers.
         inside: attention ``(states, batch, values=...)``, whose output is concatenated to each word: heads are scored
-            by the word vectors, and projected words are the values, as in Kim et al. (2017), section 4.4. Nothing if
-            ``None``.
+            from the word vectors, and the values are the projected words, as in Kim et al. (2017), section 4.4. Nothing
+            if ``None``.
         dropout: before each linear map of ``F`` and ``G``.
     """
 
@@ -104,7 +104,7 @@ class Decomposable(nn.Module):
         if len(others) != 1:
             raise ConfigError(
                 f"decomposable reads the two sentences of a pair together, got {1 + len(others)}: "
-                "take a task on pairs, and --classifier.combine together"
+                "use a task on pairs, and --classifier.combine together"
             )
         second = others[0]
         length = batch.tokens.shape[1]

@@ -1,4 +1,4 @@
-"""DiSAN and the encoders it was compared with: sentences without recurrence, convolution or heads that mix features.
+"""DiSAN, which has no recurrence, convolution or heads that mix features, and the encoders it was compared with.
 
 Shen et al. 2018, "DiSAN: Directional Self-Attention Network for RNN/CNN-Free Language Understanding", section on DiSAN
 and the table on SNLI, whose parameter counts these builders reproduce (``bilstm_s2t`` is in ``bilstm.py``).
@@ -49,7 +49,7 @@ class DiSAN(nn.Module):
         self.blocks = nn.ModuleList(blocks)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Contextualise the words of a batch; padded states come out zero."""
+        """Contextualise the words of a batch; padded states are zero."""
         return Encoding(torch.cat([block(states, batch)[0] for block in self.blocks], dim=-1), batch.mask)
 
 
@@ -72,7 +72,7 @@ class PositionedAttention(nn.Module):
         self.attention = attention
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Contextualise the words of a batch; padded states come out zero."""
+        """Contextualise the words of a batch; padded states are zero."""
         attended, _ = self.attention(self.positions(states), batch)
         return Encoding(masked_states(attended, batch.mask), batch.mask)
 
@@ -89,17 +89,17 @@ def disan(
 ) -> SentenceEncoder:
     """DiSAN: a forward and a backward DiSA block over the words, pooled by source2token attention.
 
-    At ``dim=300`` with ``ref_biases`` it has 1,624,200 parameters beside the word vectors; with the paper's classifier
+    At ``dim=300`` with ``ref_biases`` it has 1,624,200 parameters besides the word vectors; with the paper's classifier
     for sentence pairs, 2,345,403 (the paper's table: 2.35 million).
 
     Args:
         embedder: gives a state for each word, which the blocks read as they are.
         dim: width of each direction; that of the embedder's states if ``None``. The sentence vector is twice as wide.
-        masks: of the blocks: ``"forward"``, ``"backward"`` or ``"diagonal"``.
+        masks: the masks of the blocks: ``"forward"``, ``"backward"`` or ``"diagonal"``.
         scale: the bound ``c`` of the scores.
         activation: ``"elu"`` (the paper), or ``"relu"`` (the authors' code for SST).
         ref_biases: three redundant biases in each gate, as in the authors' code.
-        dropout: on what enters the linear maps; there is none on the word vectors themselves.
+        dropout: on the inputs of the linear maps; the word vectors have none of their own.
 
     Raises:
         ConfigError: for an unknown activation.
@@ -134,7 +134,7 @@ def disan_nodir(
 ) -> SentenceEncoder:
     """DiSAN without directions: in both blocks a word attends to every word but itself, so word order is unknown.
 
-    Options are those of :func:`disan`, which is given the masks.
+    Options are those of :func:`disan`, except for the masks.
 
     Example:
         >>> from structattn.layers import WordEmbedding
@@ -161,7 +161,7 @@ def emb_s2t(
         embedder: gives a state for each word.
         dim: width of the states and of the sentence vector; the embedder's if ``None``.
         activation: as in :func:`disan`.
-        dropout: on what enters the pooler's linear maps.
+        dropout: on the inputs of the pooler's linear maps.
 
     Raises:
         ConfigError: for an unknown activation.
@@ -203,11 +203,11 @@ def mh_s2t(
 
     Args:
         embedder: gives a state for each word.
-        dim: width of the words' states; the embedder's if ``None``. Heads and sentence vector together are twice as
-            wide: 8 heads of 75 in the paper.
+        dim: width of the words' states; the embedder's if ``None``. The concatenated heads and the sentence vector are
+            twice as wide: 8 heads of 75 in the paper.
         num_heads: number of heads, a divisor of twice that width.
         activation: as in :func:`disan`.
-        dropout: on attention weights and on what enters the pooler's linear maps.
+        dropout: on attention weights and on the inputs of the pooler's linear maps.
 
     Raises:
         ConfigError: for an unknown activation, or a number of heads that does not divide twice the width.

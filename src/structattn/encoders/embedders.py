@@ -1,6 +1,6 @@
-"""Embedders: what gives an encoder the states of words, by name and options.
+"""Embedders, which give an encoder the states of words, built from a name and options.
 
-A module of your own serves as well, if ``embedder(batch)`` gives the states and ``embedder.output_dim`` their width.
+A module of your own works as well, if ``embedder(batch)`` gives the states and ``embedder.output_dim`` their width.
 """
 
 from collections.abc import Mapping
@@ -44,20 +44,20 @@ def backbone(
     pooling: WordPooling = "first",
     dropout: float = 0.0,
 ) -> BackboneEmbedding:
-    """The states of a pretrained encoder of Hugging Face, which has subword tokens of its own.
+    """The states of a pretrained Hugging Face encoder, which has subword tokens of its own.
 
     Args:
         vocab_size: unused.
-        folder: of the model, with a fast tokenizer.
+        folder: the model's folder, with a fast tokenizer.
         layer: which of the backbone's layers to take, as an index into its hidden states.
-        is_frozen: keep the backbone as it is.
-        keep_states: cache the states of every text in memory, so that a frozen backbone reads it once, not once an
-            epoch.
+        is_frozen: do not train the backbone.
+        keep_states: cache the states of every text in memory, so that a frozen backbone reads each text once, not once
+            per epoch.
         pooling: whether a word has the state of its ``first`` subword or the ``mean`` of all.
         dropout: on the states of words, besides the encoder's own.
 
     Raises:
-        ConfigError: without a folder, or for one that holds no such model.
+        ConfigError: without a folder, or for one that contains no such model.
 
     Example:
         >>> backbone()

@@ -1,8 +1,8 @@
 """The priors of MS-SAN's attention heads as plain strings, each a mask and a preference: ``forward/word``.
 
 Qi et al. 2020 (MS-SAN, arXiv 2012.14642), section on multi-mask multi-head attention:
-``M_h = M_dir(h) + alpha * M_dis(h)``; the rows of its ablation table are the table here. A configuration file can name
-a layout, and a picture can show one.
+``M_h = M_dir(h) + alpha * M_dis(h)``; the rows of its ablation table are in ``ABLATIONS``. A configuration file can
+name a layout, and a picture can show one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -33,7 +33,7 @@ ABLATIONS: Mapping[str, tuple[str, ...]] = {
 
 
 def parse_heads(heads: str | Sequence[str | Sequence[str]]) -> list[tuple[str, str]]:
-    """Heads as pairs of a mask and a preference, relations of `structattn.data.parse_relation`.
+    """Heads as pairs of a mask and a preference, both relations of `structattn.data.parse_relation`.
 
     Args:
         heads: the name of a row of ``ABLATIONS``, or one entry per head: ``"forward/word"``, ``"forward"``,
@@ -78,7 +78,7 @@ def _pair(head: str | Sequence[str]) -> tuple[str, str]:
 
 
 def _long(name: str) -> str:
-    """A relation's own name: in the names of heads, distances go without theirs."""
+    """The full name of a relation: in the names of heads, distances omit ``_distance``."""
     return f"{name}_distance" if name in _DISTANCES else name
 
 
@@ -106,8 +106,8 @@ def heads_prior(
     Args:
         heads: as in :func:`parse_heads`.
         alpha: the weight of all distances, or ``"alibi"`` for a geometric series over the heads (Press et al. 2022).
-        learnable_alpha: whether ``alpha`` is learnt, one for each head, from that start.
-        missing_trees: what a distance in a tree does with a sentence without a tree, see ``DependencyDistance``.
+        learnable_alpha: whether ``alpha`` is learnt, one for each head, starting from that value.
+        missing_trees: what a tree distance does for a sentence without a tree, see ``DependencyDistance``.
 
     Raises:
         ConfigError: for unknown heads, a negative ``alpha``, or an ``alpha`` of 0 that should be learnt.

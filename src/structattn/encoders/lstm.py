@@ -1,4 +1,4 @@
-"""A left-to-right LSTM, the encoder of attentive translation.
+"""A left-to-right LSTM, the encoder of translation with attention.
 
 Hochreiter and Schmidhuber 1997; as in Luong, Pham and Manning (2015), section 3, and Kim et al. (2017), section 4.2.
 """
@@ -14,7 +14,7 @@ from structattn.syntax.errors import ConfigError
 
 
 class LSTM(nn.Module):
-    """The contextualizer: layers of LSTM from left to right.
+    """The contextualizer: LSTM layers from left to right.
 
     Args:
         dim: width of the words.
@@ -34,8 +34,8 @@ class LSTM(nn.Module):
         self.layers = layers.LSTM(dim, hidden, num_layers=num_layers, dropout=dropout)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Contextualise the words of a batch; padded states come out zero."""
-        # Padding comes after the words, so nothing of it is in their states.
+        """Contextualise the words of a batch; padded states are zero."""
+        # Padding comes after the words, so it does not affect their states.
         return Encoding(masked_states(self.layers(states), batch.mask), batch.mask)
 
 
@@ -69,7 +69,7 @@ def lstm(embedder: nn.Module, *, dim: int | None = None, num_layers: int = 2, dr
         dropout: between the layers.
 
     Raises:
-        ConfigError: for no layer.
+        ConfigError: for fewer than one layer.
 
     Example:
         >>> import structattn as sa

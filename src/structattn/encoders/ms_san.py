@@ -5,9 +5,9 @@ Qi et al. 2020, "Multiple Structural Priors Guided Self Attention Network for La
 its variant with one encoder per direction (``ms_san_sep``) and its competitors with relative positions
 (``relative_shaw``, ``relative_xl``; Table 4), which share everything but the attention.
 
-MS-SAN + BERT has BERT's last states in place of word vectors, and the sentence vector ``r = [r_att ; h_CLS]``, with
-BERT's raw ``[CLS]`` where max pooling was. Words stand where the paper leaves subwords open: one state for each, so
-that trees and distances apply as they are, and special tokens play no part in attention.
+MS-SAN + BERT uses BERT's last states in place of word vectors, and the sentence vector ``r = [r_att ; h_CLS]``, with
+BERT's raw ``[CLS]`` in place of max pooling. The paper does not say how it treats subwords; here each word has one
+state, so that trees and distances apply unchanged, and special tokens take no part in attention.
 """
 
 from collections.abc import Sequence
@@ -38,7 +38,7 @@ from structattn.priors import Prior
 from structattn.syntax.errors import ConfigError
 
 INITIAL_GAIN = 0.3
-"""Of the layer normalisation that ends MS-SAN."""
+"""The initial gain of the layer normalisation at the end of MS-SAN."""
 
 
 class MSSAN(nn.Module):
@@ -65,13 +65,13 @@ class MSSAN(nn.Module):
         self.gate = ProjectedFusionGate(dim)
         self.feed_forward = FeedForward(dim, dim if hidden is None else hidden, dropout=dropout)
         self.norm = nn.LayerNorm(dim)
-        # The paper leaves the initial gain open. With 1, attentive and max pooling give vectors of which 96 % is common
-        # to all sentences, and the classifier answers with one class for all until it has unlearnt that. A tenth costs
-        # pairs of sentences, whose features are products, 1.5 points of correlation on SICK.
+        # The paper does not give the initial gain. With 1, attentive and max pooling give vectors of which 96 % is
+        # common to all sentences, and the classifier predicts one class for all until it has unlearnt that. With a
+        # tenth, pairs of sentences, whose features are products, lose 1.5 points of correlation on SICK.
         nn.init.constant_(self.norm.weight, INITIAL_GAIN)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Contextualise the words of a batch; padded states come out zero."""
+        """Contextualise the words of a batch; padded states are zero."""
         update, _ = self.attention(states, batch)
         gated, _ = self.gate(states, update)
         contextual = self.norm(gated + self.feed_forward(gated))
@@ -125,8 +125,8 @@ def ms_san(
             ``"forward/word"``, ``"forward/dependency"``, ``"backward"``, ``"constituency"``, ``"none"``.
         alpha: weight of the distances; ``"alibi"`` gives every head its own.
         learnable_alpha: whether the weights are learnt, one per head.
-        missing_trees: what a head with a distance in a tree does for a sentence without one: ``"error"``, ``"none"``
-            (a plain head) or ``"word"`` (the word distance).
+        missing_trees: what a head with a tree distance does for a sentence without a tree: ``"error"``, ``"none"`` (a
+            plain head) or ``"word"`` (the word distance).
         hidden: width of the feed-forward network's hidden layer; that of the states if ``None``.
         pooler: the sentence vector: ``"att_max"``, attentive and max pooling ``[r_att ; r_max]``; or ``"att_cls"``,
             attentive pooling and the backbone's ``[CLS]`` state without dropout ``[r_att ; h_CLS]``. As in the paper if
@@ -134,8 +134,8 @@ def ms_san(
         dropout: on the words' states, attention weights and the feed-forward networks' hidden layers.
 
     Raises:
-        ConfigError: for heads or an ``alpha`` it does not know, a width that the heads do not divide, or ``"att_cls"``
-            without a backbone.
+        ConfigError: for unknown heads, an invalid ``alpha``, a width that is not a multiple of the number of heads, or
+            ``"att_cls"`` without a backbone.
 
     Example:
         >>> import structattn as sa
@@ -180,7 +180,7 @@ def ms_san_sep(
     hidden: int | None = None,
     dropout: float = 0.2,
 ) -> SentenceEncoder:
-    """MS-SAN with directions separated: a forward and a backward encoder, whose states are concatenated.
+    """MS-SAN with separate directions: a forward and a backward encoder, whose states are concatenated.
 
     arXiv 2012.14642, the row "MS-SAN_sep": the design of DiSAN with MS-SAN's parts, twice as wide and slower.
 
@@ -188,7 +188,7 @@ def ms_san_sep(
         embedder: as in :func:`ms_san`.
         dim: width of the states of each direction; the embedder's if ``None``. The sentence vector is four times as
             wide.
-        distances: the distance of each head of either direction; the paper does not print them.
+        distances: the distance of each head of either direction; the paper does not list them.
         alpha: as in :func:`ms_san`.
         learnable_alpha: as in :func:`ms_san`.
         missing_trees: as in :func:`ms_san`.
@@ -223,7 +223,7 @@ def relative_shaw(
     hidden: int | None = None,
     dropout: float = 0.2,
 ) -> SentenceEncoder:
-    """MS-SAN's frame with the relative positions of Shaw et al. 2018 in place of distances (Table 4).
+    """MS-SAN's architecture with the relative positions of Shaw et al. 2018 in place of distances (Table 4).
 
     Args:
         embedder: as in :func:`ms_san`.
@@ -235,7 +235,8 @@ def relative_shaw(
         dropout: as in :func:`ms_san`.
 
     Raises:
-        ConfigError: for a width that the heads do not divide, or directions for an odd number of heads.
+        ConfigError: for a width that is not a multiple of the number of heads, or directions for an odd number of
+            heads.
 
     Example:
         >>> from structattn.layers import WordEmbedding
@@ -256,7 +257,7 @@ def relative_xl(
     hidden: int | None = None,
     dropout: float = 0.2,
 ) -> SentenceEncoder:
-    """MS-SAN's frame with the relative positions of Transformer-XL (Dai et al. 2019) in place of distances (Table 4).
+    """MS-SAN's architecture with Transformer-XL's relative positions (Dai et al. 2019) in place of distances (Table 4).
 
     Options and errors are those of :func:`relative_shaw`, without a ``clip``.
 

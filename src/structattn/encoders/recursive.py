@@ -1,7 +1,7 @@
 """Recursive encoders: Tree-LSTMs over phrase trees and dependency trees, and attention over the children of a phrase.
 
 Tai et al. 2015, "Improved Semantic Representations From Tree-Structured Long Short-Term Memory Networks". The nodes of
-one level of all trees of a batch are computed together.
+one level are computed together across all trees of a batch.
 """
 
 from typing import Literal

@@ -50,13 +50,13 @@ class SentenceEncoder(SavedModel):
         pooler: ``(states, mask) -> (vector, weights)``; weights are ignored here and read by ``inspection``.
         output_dim: width of the sentence vector.
         state_dim: width of the states; that of the sentence vector if ``None``.
-        input_dim: width of the states ``x`` that the contextualizer reads. ``W`` is the identity if that is the width
-            of the embedder, and if ``None``.
+        input_dim: width of the states ``x`` that the contextualizer reads. ``W`` is the identity if this is the
+            embedder's width or ``None``.
         dropout: applied to ``x``.
 
     Attributes:
-        description: the name, options, embedder and vocabulary size that ``build`` made the encoder from, so that it
-            can be saved; ``None`` for an encoder that was put together otherwise, or over an embedder of one's own.
+        description: the name, options, embedder and vocabulary size from which ``build`` made the encoder, so that it
+            can be saved; ``None`` for an encoder that was made in another way, or with an embedder of your own.
 
     Example:
         >>> import structattn as sa
@@ -93,7 +93,7 @@ class SentenceEncoder(SavedModel):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What ``encoder_from_config`` builds the encoder from.
+        """The description from which ``encoder_from_config`` builds the encoder.
 
         Raises:
             ConfigError: if the encoder was not made by ``build``.
@@ -129,10 +129,10 @@ class SentenceEncoder(SavedModel):
         return projected
 
     def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
-        """The batches with what only Python can make of their sentences, such as the subword tokens of a backbone.
+        """The batches with what Python must compute from their sentences, such as a backbone's subword tokens.
 
-        ``forward`` does the same to a batch that was not prepared; a graph of ``torch.compile`` or ``torch.export``
-        expects prepared ones.
+        ``forward`` does the same for a batch that was not prepared; a graph of ``torch.compile`` or ``torch.export``
+        expects prepared batches.
         """
         prepare = getattr(self.embedder, "prepare", None)
         return batches if prepare is None else prepare(*batches)
@@ -140,7 +140,7 @@ class SentenceEncoder(SavedModel):
     def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Encoding:
         """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence.
 
-        Other batches hold the sentences that follow in each text, for embedders that read pairs together.
+        Other batches contain the sentences that follow in each text, for embedders that read pairs together.
         """
         if torch.compiler.is_compiling():
             batch, others = batch.in_graph(), tuple(other.in_graph() for other in others)
@@ -150,7 +150,7 @@ class SentenceEncoder(SavedModel):
 
 
 def width_of(embedder: nn.Module, dim: int | None = None) -> int:
-    """``dim``, or the width of an embedder's states, its ``output_dim``, if that is ``None``.
+    """``dim``, or if that is ``None`` the width of the embedder's states, its ``output_dim``.
 
     Raises:
         ConfigError: if the embedder does not say how wide its states are.
@@ -176,10 +176,11 @@ def head_width(dim: int, num_heads: int, *, multiple: int = 1) -> int:
     Args:
         dim: width of the states.
         num_heads: how many heads share it.
-        multiple: what the width of a head must be divisible by, 1 or 2.
+        multiple: the width of a head must be a multiple of this, 1 or 2.
 
     Raises:
-        ConfigError: if the heads cannot have equal widths; it names the nearest ``dim`` with which they can.
+        ConfigError: if the heads cannot have equal widths; the message names the nearest values of ``dim`` with which
+            they can.
 
     Example:
         >>> head_width(48, 6)
@@ -207,8 +208,8 @@ class NoContext(nn.Module):
     """The contextualizer that adds no context.
 
     Args:
-        nodes: what the embedder makes: a state for each of the ``words``, or one for the whole ``text``, which is real
-            even where a sentence has no words.
+        nodes: what the embedder returns: a state for each of the ``words``, or one for the whole ``text``, which is
+            real even where a sentence has no words.
 
     Example:
         >>> import structattn as sa
@@ -224,6 +225,6 @@ class NoContext(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch node dim"], batch: SentenceBatch, *others: SentenceBatch
     ) -> Encoding:
-        """Return the states as they are; padded states come out zero."""
+        """Return the states as they are; padded states are zero."""
         mask = batch.mask if self.nodes == "words" else torch.ones_like(states[..., 0], dtype=torch.bool)
         return Encoding(masked_states(states, mask), mask)

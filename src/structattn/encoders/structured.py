@@ -41,7 +41,7 @@ class ReadingScorer(nn.Module):
     Args:
         dim: width of the states.
         hidden: width of each direction.
-        scorer: module ``(read states of width 2 hidden, mask)`` to a distribution.
+        scorer: module from ``(LSTM states of width 2 hidden, mask)`` to a distribution.
 
     Example:
         >>> scorer = ReadingScorer(4, 3, scorer=DependencyScorer(6))
@@ -56,7 +56,7 @@ class ReadingScorer(nn.Module):
         self.scorer = scorer
 
     def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
-        """A distribution over structures; where there is one state more than words, it is the root in front."""
+        """A distribution over structures; if there is one more state than words, the first is the root."""
         in_front = states.shape[1] - mask.shape[1]
         real = torch.cat([mask.new_ones(mask.shape[0], in_front), mask], 1)
         distribution: PartDistribution = self.scorer(read_both_ways(self.lstm, states, real), mask)
@@ -68,7 +68,7 @@ class ConcatContext(nn.Module):
 
     Args:
         attention: ``(states, batch)`` to ``(output, weights)``; no attention if ``None``.
-        below: reads the words first; what it makes of them is attended to, and stands beside what is found.
+        below: reads the words first; its states are attended to, and the output of attention is concatenated to them.
 
     Example:
         >>> import structattn as sa
@@ -85,11 +85,11 @@ class ConcatContext(nn.Module):
     def read(
         self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch
     ) -> Float[Tensor, "batch word attended"]:
-        """The states that attention is over."""
+        """The states that are attended to."""
         return states if self.below is None else self.below.read(states, batch.mask)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Put ``[x_j; context_j]`` for every word; padded states come out zero."""
+        """Compute ``[x_j; context_j]`` for every word; padded states are zero."""
         states = self.read(states, batch)
         if self.attention is not None:
             context, _ = self.attention(states, batch)
@@ -100,11 +100,11 @@ class ConcatContext(nn.Module):
 def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribution:
     """The distribution over the heads of words in an encoder's latent attention, for its best tree or entropy.
 
-    In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors; here from what
-    layers below the attention have made of them, where there are any.
+    In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors; here from the
+    output of the layers below the attention, if there are any.
 
     Args:
-        encoder: one with a single `StructuredAttention` to heads, over the states that its contextualizer reads.
+        encoder: an encoder with a single `StructuredAttention` to heads, over the states that its contextualizer reads.
         batch: sentences.
 
     Raises:
@@ -153,16 +153,17 @@ def structured(
         attention: ``none`` (word vectors only), ``simple`` (each word chooses any word), ``projective`` and
             ``nonprojective`` (its head in a dependency tree), or ``constituency`` (the words of the phrases around it).
         dim: width of the words' states; the embedder's if ``None``.
-        hidden: width of each direction of the LSTM that scores the structure, or with ``counts`` of the scores' hidden
-            layer; that of the states if ``None``.
+        hidden: width of each direction of the LSTM that scores the structure or, with ``counts``, of the scorer's
+            hidden layer; that of the states if ``None``.
         num_layers: layers of a bidirectional LSTM below the attention, as wide in each direction as the words' states;
             none if ``None``, as in the paper, to isolate the effect of attention.
-        single_root: whether exactly one word is headed by the root; dependency trees only.
+        single_root: whether exactly one word has the root as its head; dependency trees only.
         with_children: whether the expected sum of the children is concatenated to the head; dependency trees only.
-        outer_tanh: how often scores pass a last hyperbolic tangent: once in the paper, twice in one path of its code.
-            Without it, scores are unbounded, trees can become peaked, and training depends less on the initialisation.
-        counts: how many `CountedPositions` say how a word stands to its head. With these heads are scored from the
-            words' states as they are, and no LSTM reads them for that; heads of words only. Not in the paper.
+        outer_tanh: how many times a hyperbolic tangent is applied to the scores: once in the paper, twice in one path
+            of its code. Without it, scores are unbounded, trees can become peaked, and training depends less on the
+            initialisation.
+        counts: number of axes of `CountedPositions` that relate a word to its head. With these, heads are scored
+            directly from the words' states, without an LSTM; heads of words only. Not in the paper.
         dropout: on the words' states.
 
     Raises:
@@ -205,7 +206,8 @@ def structured(
         }
         family = families[attention]
         scorer: nn.Module
-        # Which part is made first decides what a seed gives, and so what records of runs can be made again.
+        # The order in which the parts are made determines what a seed gives, and so which recorded runs can be
+        # reproduced.
         if counts is None:
             heads = DependencyScorer(2 * lstm_dim, family=family, bound=bound)
             scorer, reader = (

@@ -1,4 +1,4 @@
-"""The tables of encoders and of embedders: for each name the builder, whose options are read without importing it.
+"""The tables of encoders and embedders: a builder for each name, whose options are read without importing it.
 
 An encoder outside the table is named ``module:function``.
 """
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class BuilderTable(Mapping[str, str]):
-    """Where the builder of each name is: ``module:function``, imported when it is asked for.
+    """The location of each name's builder, ``module:function``, which is imported on first use.
 
     Subpackages that build on this one add their entries when they are imported; at the latest when a name is not found
     here, or when all names are requested.
@@ -29,7 +29,7 @@ class BuilderTable(Mapping[str, str]):
         self._rows = dict(rows)
 
     def add(self, rows: Mapping[str, str]) -> None:
-        """Add names and where their builders are."""
+        """Add names and the locations of their builders."""
         self._rows.update(rows)
 
     def __getitem__(self, name: str) -> str:
@@ -77,7 +77,7 @@ EMBEDDERS: Mapping[str, str] = {
     "words": "structattn.encoders.embedders:words",
     "backbone": "structattn.encoders.embedders:backbone",
 }
-# The width of the word vectors of an encoder that is built without an embedder: that of its paper, where it is not 300.
+# Width of the word vectors of an encoder that is built without an embedder, where its paper's is not 300.
 _WIDTHS = {"lstm": 500, "structured": 50, "tree_transformer": 64, "length_matched_transformer": 64}
 _WIDTH = 300
 
@@ -86,11 +86,12 @@ def builder(name: str) -> "Callable[..., SentenceEncoder]":
     """The builder function behind a name.
 
     Args:
-        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own. That takes the embedder first,
+        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own, which takes the embedder first
             and its options by keyword, each with a default.
 
     Raises:
-        ConfigError: if the name is unknown (the message lists the known names), or nothing is where it says.
+        ConfigError: if the name is unknown (the message lists the known names), or there is nothing at the given
+            location.
 
     Example:
         >>> builder("bilstm") is builder("structattn.encoders:bilstm")
@@ -134,9 +135,9 @@ def with_default_embedder(encoder: str, embedder: Mapping[str, Any], options: Ma
     """An embedder's configuration with its name and, for word vectors, their width.
 
     Args:
-        encoder: the encoder that reads it, whose usual embedder and width are taken where none are given.
+        encoder: the encoder that reads it, whose default embedder and width are used where none are given.
         embedder: name and options.
-        options: of the encoder.
+        options: the encoder's options.
 
     Example:
         >>> with_default_embedder("lstm", {}, {}), with_default_embedder("hydra", {"folder": "bert"}, {})

@@ -26,9 +26,9 @@ from structattn.syntax.errors import ConfigError
 class Transformer(nn.Module):
     """The contextualizer of a Transformer encoder: positions, then layers, then a last step such as a norm.
 
-    The word vectors are normalised before the positions are added, so that vectors of any source, learnt or pretrained,
-    have the same scale as the sinusoids. (Vaswani et al. multiply by ``sqrt(dim)`` instead, which presumes vectors
-    initialised at one particular scale.)
+    The word vectors are normalised before the positions are added, so that vectors from any source, learnt or
+    pretrained, have the same scale as the sinusoids. (Vaswani et al. multiply by ``sqrt(dim)`` instead, which presumes
+    vectors initialised at one particular scale.)
 
     Args:
         dim: width of the states.
@@ -52,7 +52,7 @@ class Transformer(nn.Module):
         self.last = last
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Contextualise the words of a batch; padded states come out zero."""
+        """Contextualise the words of a batch; padded states are zero."""
         states = self.dropout(self.positions(self.norm(states)))
         for layer in self.layers:
             states = layer(states, batch)
@@ -162,7 +162,7 @@ def transformer(
         dropout: on word vectors, updates, attention weights and hidden layers.
 
     Raises:
-        ConfigError: for an unknown norm or pooler, or a width that the heads do not divide.
+        ConfigError: for an unknown norm or pooler, or a width that is not a multiple of the number of heads.
 
     Example:
         >>> import structattn as sa

@@ -53,8 +53,8 @@ class TreeTransformer(nn.Module):
         dim: width of the states.
         layers: modules ``(states of nodes, batch) -> states of nodes``.
         last: applied to the states after the layers.
-        num_labels: number of the most frequent labels that give their phrases a vector of their own; all other
-            phrases start with one and the same.
+        num_labels: number of the most frequent labels whose phrases start with a vector of their own; all other phrases
+            share one.
         dropout: applied to the states before the layers.
 
     Raises:
@@ -112,7 +112,7 @@ def tree_transformer(
 ) -> SentenceEncoder:
     """The encoder of Nguyen et al.; the sentence vector is the root's state, or the mean of several roots' states.
 
-    The defaults are the paper's small model for classification, over word vectors of 64 numbers.
+    The defaults are the paper's small model for classification, over word vectors of width 64.
 
     Args:
         embedder: gives a state for each word.
@@ -123,9 +123,9 @@ def tree_transformer(
         hidden: width of the feed-forward networks' hidden layers; twice that of the states if ``None``.
         accumulation: the options of accumulation.
         mask: ``subtree`` as in the paper, where a phrase attends to its subtree and a word to all words; ``own``, where
-            a word attends to itself only, so that a phrase's state knows no word around it; or ``none``, where every
-            node attends to every node. See :class:`structattn.priors.Subtree`.
-        num_labels: number of the most frequent tree labels with a vector of their own; with 0 labels are ignored.
+            a word attends to itself only, so that a phrase's state does not depend on the words around it; or ``none``,
+            where every node attends to every node. See :class:`structattn.priors.Subtree`.
+        num_labels: number of the most frequent tree labels with a vector of their own; with 0, labels are ignored.
         norm: whether the norm comes first or last in a residual connection.
         dropout: on word vectors, updates, attention weights and hidden layers.
 

@@ -1,4 +1,4 @@
-"""The explorer: edit a tree and watch the heads, in a page, beside a server, or in a notebook."""
+"""The explorer: edit a tree and watch the heads, in a page, with a server, or in a notebook."""
 
 from typing import TYPE_CHECKING
 

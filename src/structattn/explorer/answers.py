@@ -1,4 +1,4 @@
-"""From a request to a reply: the only place of the explorer that runs models."""
+"""Replies to requests: the only module of the explorer that runs models."""
 
 import base64
 import dataclasses
@@ -29,26 +29,26 @@ from structattn.tasks.model import TreeFinder
 LOGGER = logging.getLogger("structattn.explorer")
 
 MOST_FLIPS = 50
-"""So many edits that flip an answer are listed in a reply; more are counted."""
+"""How many edits that flip an answer are listed in a reply; further ones are only counted."""
 
-# Pairs of words that the edits tried for one reply have together: part of a second, as nothing else is answered
-# meanwhile. A frozen page, which cannot ask on, has as many as all edits of a sentence of 100 words.
+# Total pairs of words in the edits tried for one reply: they take part of a second, as nothing else is answered
+# meanwhile. A frozen page, which cannot ask for more, has as many as all edits of a sentence of 100 words.
 _PAIRS_OF_A_REPLY = 5_000_000
 _PAIRS_OF_A_PAGE = 100_000_000
 _TYPES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 
 
 class Answers:
-    """Trained models, and what they say to the requests of a page.
+    """Trained models that answer the requests of a page.
 
     Args:
-        models: by the names that the page shows, all of tasks with as many sentences.
-        parser: finds trees for sentences that come without. By default that of the first model that remembers one;
-            without any, the words become a chain where a model needs a tree.
+        models: models by the names that the page shows, all of tasks with the same number of sentences.
+        parser: finds trees for sentences without any. By default that of the first model that names one; without a
+            parser, the words become a chain where a model needs a tree.
 
     Raises:
-        ConfigError: without models, or for one that answers no task, has no sentence encoder, needs structures that no
-            tree has, or reads another number of sentences than the others.
+        ConfigError: if there are no models, or for one that has no task or no sentence encoder, needs structures that
+            no tree has, or reads another number of sentences than the others.
 
     Example:
         >>> import structattn as sa
@@ -70,7 +70,7 @@ class Answers:
         arities = {name: model.task.arity for name, model in self.models.items()}
         if len(set(arities.values())) > 1:
             said = ", ".join(f"{name} {count}" for name, count in arities.items())
-            raise ConfigError(f"expected models that read as many sentences as each other, got {said}")
+            raise ConfigError(f"expected models that read the same number of sentences, got {said}")
         self.reads = {name: structures_read(model) for name, model in self.models.items()}
         finders = [model.find_trees for model in self.models.values() if model.find_trees is not None]
         self.parser = parser if parser is not None else next(iter(finders), None)
@@ -107,14 +107,14 @@ class Answers:
         """The initial data of a page: the models, some items, and replies computed in advance.
 
         Args:
-            items: what can be chosen in the page, the first of them shown; examples, sentences, texts or pairs.
+            items: the items to choose from in the page, which shows the first; examples, sentences, texts or pairs.
             host: ``frozen``, ``server`` or ``widget``.
             title: the heading.
-            command: opens a live explorer of these models.
-            names: of the items; their text by default.
-            frozen: have all replies about all items, as there is no server to ask; otherwise the first look only.
-            influence: for frozen pages, also that of words and arcs.
-            flips: for frozen pages, also the edits that flip an answer.
+            command: the command that opens a live explorer of these models.
+            names: names of the items; their text by default.
+            frozen: include all replies about all items, as there is no server to ask; otherwise the first look only.
+            influence: for frozen pages, also include the influence of words and arcs.
+            flips: for frozen pages, also include the edits that flip an answer.
 
         Raises:
             RequestError: for a sentence that is too long.
@@ -146,10 +146,10 @@ class Answers:
         }
 
     def looks(self, names: Sequence[str], sentences: Sequence[Sentence]) -> dict[str, Look]:
-        """What models make of sentences, which get the trees that they lack.
+        """Run models on sentences, which get the trees that they lack.
 
         Args:
-            names: of the models.
+            names: names of the models.
             sentences: as many as each model reads.
 
         Raises:
@@ -228,7 +228,7 @@ class Answers:
         return replies
 
     def _of_one(self, do: str, name: str, example: Example) -> dict[str, Any]:
-        """Influence of words or arcs; nothing where that is not defined."""
+        """Influence of words or arcs; ``None`` where it is not defined."""
         model = self.models[name]
         judges = model.task.answer == "label"
         if do == "influence":
@@ -249,7 +249,7 @@ class Answers:
         return self.models[name].task.answer == "label" and "dependency" in self.reads[name]
 
     def _completed(self, example: Example, names: Sequence[str]) -> Example:
-        """The example with the trees that the models read, found or made where there are none."""
+        """The example with the trees that the models read, parsed or made up where there are none."""
         needed = {structure for name in names for structure in self.reads[name]}
         if self.parser is not None:
             (example,) = self.parser([example])

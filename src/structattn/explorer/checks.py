@@ -1,4 +1,4 @@
-"""Checks of JSON that came from a page: each says in one line what was expected and what came."""
+"""Checks of JSON that comes from a page: each says in one line what was expected and what was received."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -10,8 +10,8 @@ class RequestError(StructAttnError, ValueError):
     """A request that is refused, and where in its sentences the mistake is.
 
     Args:
-        message: one sentence: what was expected and what came.
-        sentence: the number of the sentence, if the mistake is in one.
+        message: one sentence: what was expected and what was received.
+        sentence: the index of the sentence, if the mistake is in one.
         word: the position of the word, from 0, likewise.
     """
 
@@ -62,7 +62,7 @@ def strings_of(value: Any, name: str, *, most: int) -> tuple[str, ...]:
 
 
 def is_text(value: Any) -> bool:
-    """Whether a value is a text that can be written: JSON can name half a character, too."""
+    """Whether a value is a text that can be encoded: JSON may contain half of a surrogate pair."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
 
 

@@ -17,15 +17,15 @@ Looks = Mapping[str, Look]
 
 
 def draw(what: str, looks: Looks, *, before: Looks | None = None, by_row: bool = False) -> str:
-    """A picture of what models made of the same sentences.
+    """A picture of what models computed for the same sentences.
 
     Args:
         what: ``heads``, all attention of all models; ``pooling``, the weights of words in the sentence vector; ``tree``
             and ``phrases``, the trees of the sentences; ``latent``, the trees that a model attends with.
-        looks: by the names of the models.
-        before: what they made of the sentences before an edit; then heads are drawn as the change since, and the tree
-            with the former one below.
-        by_row: give the largest weight of each row of a head the highest colour; a change is on one scale.
+        looks: looks by the names of the models.
+        before: the looks before an edit; if given, heads are drawn as the change since then, and the tree with the
+            former one below.
+        by_row: give the largest weight of each row of a head the highest colour; changes always share one scale.
 
     Raises:
         ConfigError: for an unknown ``what``, or if there is nothing of the kind.
@@ -41,7 +41,7 @@ def draw(what: str, looks: Looks, *, before: Looks | None = None, by_row: bool =
 def pictures_of(
     looks: Looks, *, before: Looks | None = None, by_row: bool = False, wanted: Sequence[str] = PICTURES
 ) -> dict[str, str]:
-    """Every picture that there is, by what it shows; arguments as for ``draw``."""
+    """All pictures that can be drawn, by ``what``; arguments as for ``draw``."""
     found = {}
     for what in wanted:
         parts = _heads(looks, before or {}, by_row=by_row) if what == "heads" else _DRAWN[what](looks, before or {})
@@ -79,7 +79,7 @@ def _changes(after: Sequence[AttentionMap], before: Sequence[AttentionMap]) -> l
 
 
 def _either(one: AttentionMap, other: AttentionMap) -> Tensor | None:
-    """Allowed now or before, as what either weight may be."""
+    """Allowed now or before, as either weight may differ from 0."""
     return None if one.allowed is None or other.allowed is None else one.allowed | other.allowed
 
 

@@ -1,7 +1,7 @@
 /**
- * The explorer: a sentence, its trees, and what a model makes of them, to look at and to edit.
+ * The explorer: view and edit a sentence and its trees, and see how a model responds.
  *
- * One module without dependencies, for three hosts: a page that holds its replies, a page that asks a server, and a
+ * One module without dependencies, for three hosts: a page that contains its replies, a page that asks a server, and a
  * notebook widget that asks its kernel. A host is one method, `ask(request) → Promise<reply>`; `protocol.py` describes
  * requests and replies. Text from outside enters the document through `textContent` and attributes only.
  */
@@ -9,7 +9,7 @@
 // ------------------------------------------------------------------------------------------------ values on the wire
 
 const MOVED = 0.005; // a head counts as moved when half of Σ|Δ|, as a mean over rows, is above this
-const MOST_INFLUENCE = 60; // leave-one-out runs the model once a word
+const MOST_INFLUENCE = 60; // leave-one-out runs the model once per word
 const MOST_WORDS = 256;
 
 /** @param {string} text base64 of zlib. @returns {Promise<Uint8Array>} */
@@ -28,7 +28,7 @@ async function unpack({ scale, data }) {
   return values;
 }
 
-/** One byte for each bit, the first bit being the highest of its byte; `null` stays `null`: all is allowed. */
+/** One byte for each bit, the first bit being the highest of its byte; `null` stays `null`: all keys are allowed. */
 async function unpackBits(data, size) {
   if (!data) return null;
   const bytes = await inflate(data);
@@ -62,7 +62,7 @@ function short(value, digits = 3) {
 const signed = (value, digits) => (value > 0 ? "+" : "") + short(value, digits);
 
 // ------------------------------------------------------------------------------------------------------------- trees
-// Twins of `DependencyTree.moved`, `.rerooted`, `ConstituencyTree.with_phrase`: an edit is refused before it is asked.
+// Twins of `DependencyTree.moved`, `.rerooted`, `ConstituencyTree.with_phrase`: they refuse an edit before any request.
 
 /** Ids (from 1) of a word and of the words above it. */
 function pathToRoot(heads, word) {
@@ -71,7 +71,7 @@ function pathToRoot(heads, word) {
   return path;
 }
 
-/** @returns {object} the sentence with `word` (from 0) hanging from `head` (CoNLL id). @throws {Error} for a cycle. */
+/** @returns {object} the sentence with `word` (from 0) attached to `head` (CoNLL id). @throws {Error} for a cycle. */
 function moved(sentence, word, head) {
   const { words, heads } = sentence;
   if (!heads) throw new Error("This sentence has no dependency tree; Parse gives it one.");
@@ -81,7 +81,7 @@ function moved(sentence, word, head) {
   return { ...sentence, heads: heads.with(word, head) };
 }
 
-/** The path from a word to the root is turned round, and labels move along; several roots stay several. */
+/** Reverse the path from a word to the root, with its labels; several roots stay several. */
 function rerooted(sentence, word) {
   if (!sentence.heads) throw new Error("This sentence has no dependency tree; Parse gives it one.");
   const path = pathToRoot(sentence.heads, word + 1);
@@ -103,7 +103,7 @@ function relabelled(sentence, word, label) {
 
 const crosses = ([, a, b], [, c, d]) => (a < c && c < b && b < d) || (c < a && a < d && d < b);
 
-/** @throws {Error} if the stretch from `start` up to, not including, `end` crosses a phrase. */
+/** @throws {Error} if the span from `start` up to, not including, `end` crosses a phrase. */
 function withPhrase(sentence, label, start, end) {
   const added = [label, start, end];
   const phrases = sentence.phrases ?? [];
@@ -118,7 +118,7 @@ function withPhrase(sentence, label, start, end) {
 
 const stretch = (sentence, [, start, end]) => sentence.words.slice(start, end).join(" ");
 
-/** Number of arcs between every two words; tells whether an edit is one that undirected distances can see. */
+/** Number of arcs between every two words; shows whether an edit changes undirected distances. */
 function distances(heads) {
   const paths = heads.map((_, word) => [...pathToRoot(heads, word + 1), 0]);
   return paths.map((one) =>
@@ -252,7 +252,7 @@ const button = (label, onclick, attributes = {}) => make("button", { type: "butt
 /** Text of either direction within other text. */
 const isolated = (text, attributes = {}) => make("bdi", attributes, text);
 
-/** A row of buttons of which one is pressed. */
+/** A row of buttons, one of which is pressed. */
 function segmented(name, options, chosen, choose) {
   const buttons = options.map(([value, label, off]) =>
     button(label, () => choose(value), {
@@ -290,7 +290,7 @@ function isRightToLeft(words) {
 
 // ------------------------------------------------------------------------------------------------------------- heads
 
-/** What the rows or columns of a map stand for: a text, and the word it belongs to, if it belongs to one. */
+/** The units of the rows or columns of a map: a text, and the word that it belongs to, if there is one. */
 function unitsOf(map, axis, sentences) {
   const { words } = sentences[map.sentence] ?? sentences[0];
   const size = map.shape[axis === "rows" ? 1 : 2];
@@ -341,7 +341,7 @@ function byWords(head, sentences) {
 /** All heads of a reply: one matrix each, with the names and the words of its rows and columns. */
 function headsOf(look, sentences, tokens) {
   const severalSentences = new Set(look.maps.map((map) => map.sentence)).size > 1;
-  // Of one kind: a gate may be called as the head that feeds it.
+  // Within one kind: a gate may have the name of the head that feeds it.
   const isDistinct = (kind) => {
     const ofKind = new Map(look.maps.filter((map) => map.kind === kind).map((map) => [map.name, map.heads]));
     const names = [...ofKind.values()].flat();
@@ -375,7 +375,7 @@ function headsOf(look, sentences, tokens) {
   });
 }
 
-/** What tells the units of an axis apart: the word and which of its tokens, or the name and which of that name. */
+/** Distinct keys of the units of an axis: the word or name, and the number of the unit among those that share it. */
 function unitKeys(units) {
   const counts = new Map();
   return units.map(({ sentence, word, text }) => {
@@ -385,7 +385,7 @@ function unitKeys(units) {
   });
 }
 
-/** The weights of a head before, for the rows and columns of now; a phrase that was not there had no weight. */
+/** The weights of a head before the edit, for the present rows and columns; a new phrase had no weight. */
 function aligned(head, before) {
   const [rows, columns] = ["rows", "columns"].map((axis) => {
     const places = new Map(unitKeys(before[axis]).map((key, i) => [key, i]));
@@ -584,7 +584,7 @@ function treeArcs(sentence, before) {
   ];
 }
 
-/** How deep each phrase lies over the words: 0 if it holds no other. */
+/** The level of each phrase above the words: 0 if it contains no other. */
 function phraseLevels(phrases) {
   const order = phrases
     .map((phrase, i) => i)
@@ -601,7 +601,7 @@ function phraseLevels(phrases) {
 
 const FRAME = 5; // cells below this many pixels have no frame
 
-/** Diagonal lines over what no query may look at. */
+/** Diagonal lines over cells where attention is forbidden. */
 function hatch(context, colour) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6;
@@ -614,7 +614,7 @@ function hatch(context, colour) {
   return context.createPattern(tile, "repeat");
 }
 
-/** A canvas of one pixel a cell; `paint(data)` fills in red, green, blue and opacity. */
+/** A canvas of one pixel per cell; `paint(data)` fills in red, green, blue and opacity. */
 function pixels(rows, columns, paint) {
   const canvas = document.createElement("canvas");
   canvas.width = columns;
@@ -695,7 +695,7 @@ function paintHead(canvas, head, { scale, change, perRow, theme, room, sentences
   return cell / ratio;
 }
 
-/** Cells in which a word, or a token of it, looks at its syntactic head, where it may. */
+/** Cells in which a word, or a token of it, attends to its syntactic head, if it may. */
 function syntacticCells(head, sentences) {
   const columns = new Map();
   head.columns.forEach(({ sentence, word: place }, j) => {
@@ -742,7 +742,7 @@ class Explorer {
     this.stretch = null;
     this.root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
     this.asking = new Set();
-    this.wanted = new Set(this.live ? [] : ["influence", "arcs"]); // a model is asked when somebody wants to know
+    this.wanted = new Set(this.live ? [] : ["influence", "arcs"]); // a live model is asked on demand
     element.setAttribute("data-lm-suppress-shortcuts", "true"); // keys belong to the explorer, not to a notebook
     this.build();
   }
@@ -882,8 +882,8 @@ class Explorer {
   }
 
   /**
-   * Show a state. Trees are drawn at once, the rest when its replies are there; if a newer state was asked for in the
-   * meantime they are dropped, and after an error all is as it was.
+   * Show a state. Trees are drawn at once, the rest when its replies arrive; if a newer state was asked for in the
+   * meantime they are dropped, and after an error the state before is restored.
    * @param {object} next the state. @param {{record?: boolean, edit?: object}} how whether it can be undone; what was done
    */
   async show(next, { record = true, edit = null } = {}) {
@@ -924,7 +924,7 @@ class Explorer {
     this.follow();
   }
 
-  /** To what is painted, with the error in the live region. */
+  /** Go back to the state that is painted, with the error in the live region. */
   back(error) {
     if (this.painted) Object.assign(this, this.painted);
     this.draw();
@@ -953,7 +953,7 @@ class Explorer {
     return found ?? (born && same(born.sentences, sentences) ? born.replies?.[what]?.[model] : undefined);
   }
 
-  /** Ask for it; of edits made meanwhile only the last is asked about, so that replies do not queue. */
+  /** Ask for it; of several edits made meanwhile, only the last is asked about, so that requests do not queue. */
   async fetch(what, model) {
     const { sentences } = this.state;
     const key = JSON.stringify([what, model]);
@@ -975,13 +975,13 @@ class Explorer {
 
   // Doing ...........................................................................................................
 
-  /** Refuse in words what only a live explorer can do. */
+  /** Say that only a live explorer can do this. */
   refuse(what) {
     const how = this.boot.command ? `run \`${this.boot.command}\`` : "run `structattn explore RUN`";
-    this.say(`${what} needs the model, and this page holds replies only: ${how} for a live explorer.`, true);
+    this.say(`${what} needs the model, and this page contains replies only: ${how} for a live explorer.`, true);
   }
 
-  /** Replace one sentence by an edited one; `change` may refuse by an error. */
+  /** Replace one sentence by an edited one; `change` may throw an error to refuse. */
   edit(number, change, edit) {
     if (!this.live) return this.refuse("A prediction for an edited tree");
     const { state } = this;
@@ -1076,7 +1076,7 @@ class Explorer {
     this.mark();
   }
 
-  /** The heads of each model that is shown, joined to those before; worked out once for what is painted. */
+  /** The heads of each model that is shown, joined to those before; computed once for what is painted. */
   get heads() {
     const { now, earlier, view, known } = this;
     if (!now) return [];
@@ -1136,10 +1136,10 @@ class Explorer {
     if (!reads.includes(tree)) return `${look.model} cannot see this: it reads ${readsText(reads)}.`;
     const [one, other] = [this.last[i].sentences[number], this.state.sentences[number]];
     if (tree === "dependency" && same(one.heads, other.heads))
-      return `${look.model} cannot see this: relations alone changed.`;
+      return `${look.model} cannot see this: only relations changed.`;
     if (tree === "dependency" && same(distances(one.heads), distances(other.heads)))
-      return `${look.model} cannot see this: distances are undirected, and all are as before.`;
-    return `${look.model} did not change: all its weights and its prediction are as before.`;
+      return `${look.model} cannot see this: distances are undirected, and none has changed.`;
+    return `${look.model} did not change: all its weights and its prediction are the same as before.`;
   }
 }
 
@@ -1321,7 +1321,7 @@ class Bar {
   }
 }
 
-/** The item's name and words, after a cross where the model is wrong. */
+/** The item's name and words, after a cross if the model is wrong. */
 function itemName(item, model) {
   const answer = item.replies?.look?.looks.find((look) => look.model === model)?.answer;
   const wrong = item.expected && answer && answer.label !== null && answer.label !== item.expected;
@@ -1388,7 +1388,7 @@ class Trees {
     ].filter(Boolean);
   }
 
-  /** Switch of the bars under the words. */
+  /** The switch for the bars under the words. */
   influence(what) {
     const { app } = this;
     const names = { influence: "influence of words", arcs: "influence of arcs" };
@@ -1401,7 +1401,7 @@ class Trees {
       app.follow();
     };
     const off = app.live && app.isLong;
-    const title = off ? `for texts of at most ${MOST_INFLUENCE} words: it takes a run of the model for each` : null;
+    const title = off ? `for texts of at most ${MOST_INFLUENCE} words: it takes a run of the model per word` : null;
     return button(names[what], toggle, { "aria-pressed": String(on), class: "toggle", disabled: off, title });
   }
 
@@ -1602,7 +1602,7 @@ class Trees {
     line[this.focus[1]]?.focus();
   }
 
-  /** One word of all takes the tab key. */
+  /** Only one word can be reached by the tab key. */
   rove() {
     this.buttons.forEach((line, number) =>
       line.forEach((element, i) =>
@@ -1798,15 +1798,15 @@ class Trees {
       say(
         "“",
         isolated(words[app.hand.word]),
-        "” is the head: press its dependent. R makes it the root, L names its relation, Esc lets go.",
+        "” is the head: press its dependent. R makes it the root, L names its relation, Esc cancels.",
       );
     else if (app.stretch)
       say(
         "“",
         isolated(words.slice(app.stretch.start, app.stretch.end).join(" ")),
-        "” is selected: N makes it a phrase, Esc lets go.",
+        "” is selected: N makes it a phrase, Esc cancels.",
       );
-    else if (app.live) say("Press a head, then its dependent, or drag. Shift selects a stretch for a phrase.");
+    else if (app.live) say("Press a head, then its dependent, or drag. Shift selects several words for a phrase.");
     else say("Press a word to pin it.");
     if (app.stretch)
       this.prompt.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
@@ -1858,7 +1858,7 @@ function rowOf(head, [sentence, place]) {
 
 // ------------------------------------------------------------------------------------------------- panels at the side
 
-/** Answers of the models, with a tick at what they were before. */
+/** Answers of the models, with a tick at the values before the edit. */
 class Answers {
   constructor(app) {
     this.app = app;
@@ -1883,7 +1883,7 @@ class Answers {
   answer(look, before) {
     const { answer } = look;
     const name = this.app.now.length > 1 ? [make("h3", {}, isolated(look.model))] : [];
-    if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} makes no prediction, it has only weights.`)];
+    if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} predicts nothing; it has only weights.`)];
     const probabilities = Object.entries(answer.probabilities ?? {});
     if (answer.label === null) {
       const was =
@@ -1891,7 +1891,7 @@ class Answers {
           ? make("span", { class: "soft" }, ` before ${answerText(before)}`)
           : null;
       name.push(make("p", { class: "score" }, isolated(answerText(answer)), was));
-    } else probabilities.sort((one, other) => other[1] - one[1]); // the whole scores stay in their order
+    } else probabilities.sort((one, other) => other[1] - one[1]); // whole-number scores stay in their order
     if (!probabilities.length) return name;
     const shown = probabilities.slice(0, 8);
     const rows = shown.map(([label, share]) =>
@@ -1963,7 +1963,7 @@ class Flips {
   constructor(app) {
     this.app = app;
     this.element = make("section", { class: "card", "aria-label": "edits that flip the prediction" });
-    this.searches = new Map(); // by model: the one that goes on
+    this.searches = new Map(); // by model: the search in progress
   }
 
   draw() {
@@ -2000,7 +2000,7 @@ class Flips {
     return [...name, ...shown, ...lines];
   }
 
-  /** Try one part after the other, until all are tried, the sentences are others, or somebody stops it. */
+  /** Try one part after the other, until all are tried, the sentences change, or the user stops it. */
   async search(model) {
     const { app } = this;
     const { sentences } = app.state;
@@ -2011,7 +2011,7 @@ class Flips {
     try {
       for (let found = app.extra("flip", model); goesOn() && found?.tried !== (found?.of ?? null);) {
         const reply = await app.request("flip", { models: [model], sentences, from: found?.tried ?? 0 });
-        if (this.searches.get(model) !== search) return; // stopped meanwhile, or begun again
+        if (this.searches.get(model) !== search) return; // stopped meanwhile, or started again
         found = this.joined(found, reply, model);
         app.extras.set(JSON.stringify(["flip", model, sentences]), found);
         if (goesOn()) this.draw();
@@ -2027,7 +2027,7 @@ class Flips {
     this.draw();
   }
 
-  /** What two parts have found, the most probable other answer first; of scores the largest change. */
+  /** The edits found in two parts, the most probable new answer first; for scores, the largest change first. */
   joined(earlier, reply, model) {
     if (!earlier) return reply;
     const score = this.app.now?.find(({ look }) => look.model === model)?.look.answer?.score ?? 0;
@@ -2054,10 +2054,10 @@ class Flips {
 
 const MOST_HEADS = 24; // more are shown one module at a time
 const MOST_NUMBERS = 40; // rows of a table
-const LEAST_ROOM = 168; // pixels of a small matrix: two stand side by side on a telephone
+const LEAST_ROOM = 168; // pixels of a small matrix: two fit side by side on a phone
 const MOST_ROOM = 280;
 
-/** Whether heads belong to several modules, of which one has several. */
+/** Whether heads belong to several modules, one of which has several heads. */
 function hasModules(heads) {
   const paths = new Set(heads.map((head) => head.path)).size;
   return paths > 1 && paths < heads.length;
@@ -2140,7 +2140,7 @@ class Matrices {
       ? null
       : app.live
         ? "nothing has changed yet"
-        : "a change needs an edit, and an edit the live explorer";
+        : "a change needs an edit, and an edit needs the live explorer";
     const parts = [
       segmented(
         "Show",
@@ -2192,7 +2192,7 @@ class Matrices {
     return make("div", { class: "controls" }, parts);
   }
 
-  /** Which module's heads are shown, where a model has several of several heads. */
+  /** The choice of the module whose heads are shown, if a model has several modules with several heads. */
   modules() {
     const { app } = this;
     const paths = [...new Set(this.attention.filter(hasModules).flatMap((heads) => heads.map((head) => head.path)))];
@@ -2251,7 +2251,7 @@ class Matrices {
     return figure;
   }
 
-  /** The canvas with a frame around the row that is looked at; it tells the value of the cell under the pointer. */
+  /** The canvas with a frame around the row that is looked at; it shows the value of the cell under the pointer. */
   framed(head, canvas, cell, echo, change) {
     const frame = make("div", { class: "frame", hidden: true });
     const box = make("div", { class: "matrix" }, canvas, frame);
@@ -2565,7 +2565,7 @@ function latentPicture(tree, sentence, threshold, ink) {
 
 // -------------------------------------------------------------------------------------------------- share and export
 
-/** What a state file holds: enough to see the same again with the same runs. */
+/** The content of a state file: enough to see the same again with the same runs. */
 function stateOf(app) {
   const { sentences, before, models } = app.state;
   const { mode, scale, pinned } = app.view;
@@ -2620,7 +2620,7 @@ function stateProblem(app, state) {
   return null;
 }
 
-/** Base64 without signs that a URL would escape. */
+/** Base64 without characters that a URL would escape. */
 function toFragment(state) {
   const bytes = new TextEncoder().encode(JSON.stringify(state));
   return btoa(Array.from(bytes, (byte) => String.fromCharCode(byte)).join(""))
@@ -2638,7 +2638,7 @@ async function copyLink(app) {
   const link = `${globalThis.location.href.replace(/#.*$/, "")}#${toFragment(stateOf(app))}`;
   try {
     await navigator.clipboard.writeText(link);
-    app.say("Link copied. What follows the # stays in the browser: it is never sent.");
+    app.say("Link copied. The part after the # stays in the browser: it is never sent.");
   } catch {
     const field = make("input", { type: "text", readonly: true, value: link, "aria-label": "link to copy" });
     app.status.replaceChildren("Copy this link: ", field);
@@ -2646,14 +2646,14 @@ async function copyLink(app) {
   }
 }
 
-/** Hand a file to the person. */
+/** Let the browser download a file. */
 function save(name, type, content) {
   const url = URL.createObjectURL(new Blob([content], { type }));
   make("a", { href: url, download: name }).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** What can be exported now: [its name in a request, its name for people]. */
+/** What can be exported now: [its name in a request, its name in the menu]. */
 function exportable(app) {
   const { sentences } = app.state;
   const pictures = [
@@ -2824,13 +2824,13 @@ function legendOf(scale, perRow) {
   return [text(34, "end", low), steps, text(178, "start", high)];
 }
 
-/** What stands at the ends of a colour bar. */
+/** The labels at the ends of a colour bar. */
 function scaleEnds(scale, perRow) {
   if (perRow) return [scale.diverging ? "−max" : "0", "row's max"];
   return [scale.diverging ? short(-scale.limit, 2) : "0", short(scale.limit, 2)];
 }
 
-/** Cells of a head; neighbours of one colour are one rectangle. */
+/** Cells of a head; neighbours of the same colour are merged into one rectangle. */
 function headCells(head, { scale, change, cell, perRow, sentences }) {
   const columns = head.columns.length;
   const values = shownValues(head, change);
@@ -3018,7 +3018,7 @@ td.number{text-align:end}
 /**
  * Draw an explorer into an element.
  * @param {HTMLElement} element @param {object} boot @param {(request: object) => Promise<object>} ask
- * @returns {Explorer} its `stop()` lets go of the document
+ * @returns {Explorer} its `stop()` removes its listeners from the document
  */
 export function explore(element, boot, ask) {
   const explorer = new Explorer(element, boot, ask);
@@ -3029,14 +3029,14 @@ export function explore(element, boot, ask) {
       try {
         return openState(explorer, fromFragment(globalThis.location.hash.slice(1)));
       } catch {
-        return explorer.say("What follows the # of this address is no state of the explorer.", true);
+        return explorer.say("The part of this address after the # is not a state of the explorer.", true);
       }
     });
   return explorer;
 }
 
-/** A page that holds its replies has no server to ask. */
-const frozen = () => Promise.reject(new Error("This page holds the replies for its own sentences only."));
+/** A page that contains its replies has no server to ask. */
+const frozen = () => Promise.reject(new Error("This page contains the replies for its own sentences only."));
 
 /** Ask the server that sent the page. */
 const server = (boot) => async (request) => {
@@ -3053,7 +3053,7 @@ const server = (boot) => async (request) => {
   }
 };
 
-/** Ask the kernel of a notebook; replies find their request by its number. */
+/** Ask the kernel of a notebook; replies are matched to requests by number. */
 function kernel(model) {
   const waiting = new Map();
   const receive = (reply) => {
@@ -3083,7 +3083,7 @@ function render({ model, el }) {
 
 export default { render };
 
-/** Start wherever the document holds the initial data of an explorer. */
+/** Start wherever the document contains the initial data of an explorer. */
 for (const node of document.querySelectorAll('script[type="application/json"].structattn-explorer')) {
   if (node.dataset.started) continue;
   node.dataset.started = "true";

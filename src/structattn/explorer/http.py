@@ -1,6 +1,6 @@
-"""A server of JSON for those who have its token: what the explorer and ``structattn serve`` have in common.
+"""A JSON server for clients that have its token: the common part of the explorer and ``structattn serve``.
 
-The token travels in a header. On a loopback address the name of the host is checked (DNS rebinding); answers are not
+The token is sent in a header. On a loopback address the host name is checked (against DNS rebinding); responses are not
 shared across origins, and requests are JSON by POST of bounded size. The number of connections is bounded, too: when
 all are taken, a new client gets 503 at once.
 """
@@ -38,10 +38,10 @@ _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 
 
 
 class Reply(NamedTuple):
-    """What is sent back.
+    """A response.
 
     Attributes:
-        status: of the answer.
+        status: status of the response.
         content: its body.
         kind: the body's media type.
     """
@@ -52,20 +52,20 @@ class Reply(NamedTuple):
 
 
 class TokenServer(ThreadingHTTPServer, ABC):
-    """A server of some addresses; subclasses answer in ``get`` and ``post``.
+    """A server of some paths; subclasses answer in ``get`` and ``post``.
 
     Args:
-        methods: from a path to the method by which it is asked, ``GET`` or ``POST``. The token is checked for ``POST``.
-        host: the address where it listens.
-        port: where it listens; 0 takes a free one.
-        headers: of every answer, beside those that keep it private.
-        max_connections: connections at a time.
+        methods: maps each path to its method, ``GET`` or ``POST``. The token is checked for ``POST``.
+        host: the address that it listens on.
+        port: the port that it listens on; 0 takes a free one.
+        headers: headers of every response, in addition to those that keep it private.
+        max_connections: maximum number of connections at a time.
 
     Attributes:
-        token: what requests must carry.
+        token: the token that requests must carry.
 
     Raises:
-        ConfigError: if the address is not ours, or the port is taken or not ours to take.
+        ConfigError: if the address is not one of this machine, or the port is taken or not permitted.
 
     Example:
         >>> class Greeter(TokenServer):
@@ -106,20 +106,20 @@ class TokenServer(ThreadingHTTPServer, ABC):
 
     @abstractmethod
     def get(self, path: str, token: str) -> Reply:
-        """The answer to ``GET``.
+        """The response to ``GET``.
 
         Args:
-            path: one of the addresses that are asked so.
-            token: what stands for it in the address; unchecked.
+            path: one of the paths with this method.
+            token: the token in the address; unchecked.
         """
 
     @abstractmethod
     def post(self, path: str, body: bytes) -> Reply:
-        """The answer to ``POST`` by somebody who has the token.
+        """The response to ``POST`` from a client that has the token.
 
         Args:
-            path: one of the addresses that are asked so.
-            body: what was sent; called JSON, and not larger than allowed.
+            path: one of the paths with this method.
+            body: the body of the request; declared as JSON, and not larger than allowed.
         """
 
     @property
@@ -128,15 +128,15 @@ class TokenServer(ThreadingHTTPServer, ABC):
         return tuple(dict.fromkeys(f"{name}:{self.server_port}" for name in (self.host, *_LOOPBACK)))
 
     def is_host(self, given: str | None) -> bool:
-        """Whether a request names this server. Who listens to other machines has names that are not known here."""
+        """Whether a request names this server; if it listens to other machines, its names are not known here."""
         return given in self.hosts if self.host in _LOOPBACK else bool(given)
 
     def is_token(self, given: str | None) -> bool:
-        """Whether a token is the right one, in a time that says nothing about where it differs."""
+        """Whether a token is the right one, in a time that does not depend on where it differs."""
         return hmac.compare_digest((given or "").encode("utf-8", "replace"), self.token.encode("ascii"))
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """A thread for the connection, if one is free."""
+        """Start a thread for the connection, if one is free."""
         if self._free.acquire(blocking=False):
             super().process_request(request, client_address)
             return
@@ -146,7 +146,7 @@ class TokenServer(ThreadingHTTPServer, ABC):
         self.shutdown_request(request)
 
     def process_request_thread(self, request: Any, client_address: Any) -> None:
-        """The connection, to its end."""
+        """Handle the connection to its end."""
         try:
             super().process_request_thread(request, client_address)
         finally:
@@ -154,7 +154,7 @@ class TokenServer(ThreadingHTTPServer, ABC):
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
-        """Around an answer that ``finish`` waits for."""
+        """A context for a response that ``finish`` waits for."""
         with self._answered:
             self._answering += 1
         try:
@@ -165,12 +165,12 @@ class TokenServer(ThreadingHTTPServer, ABC):
                 self._answered.notify_all()
 
     def finish(self, seconds: float = 10.0) -> bool:
-        """Wait until every request that was heard has its answer; whether that was so in time."""
+        """Wait until every request received has its response; return whether that was in time."""
         with self._answered:
             return self._answered.wait_for(lambda: not self._answering, seconds)
 
     def handle_error(self, request: Any, client_address: Any) -> None:
-        """A client that went away while it waited is no error."""
+        """Do not report a client that disconnected while it waited."""
         LOGGER.debug("a connection ended early", exc_info=True)
 
 
@@ -181,7 +181,7 @@ class _Handler(BaseHTTPRequestHandler):
     timeout = 60
 
     def handle_one_request(self) -> None:
-        """One request, whatever its method: the base class looks for ``do_`` and its name."""
+        """Handle one request of any method; the base class would look for a method of the name ``do_...``."""
         self.raw_requestline = self.rfile.readline(65537)
         if not self.raw_requestline:
             self.close_connection = True
@@ -194,7 +194,7 @@ class _Handler(BaseHTTPRequestHandler):
                 self.wfile.flush()
 
     def setup(self) -> None:
-        """Answers are one piece each, so that nothing waits for more of them."""
+        """Send without delay: each response is one piece, so there is nothing to wait for."""
         super().setup()
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -233,7 +233,7 @@ class _Handler(BaseHTTPRequestHandler):
             self._send(self.server.post(path, body))
 
     def _body(self) -> bytes | None:
-        """What was sent; ``None`` if that is too much. It is read to its end, or the reply would not be heard."""
+        """The body; ``None`` if it is too large. It is read to its end, or the client would miss the response."""
         length = self.headers.get("Content-Length", "0")
         is_number = length.isascii() and length.isdigit() and len(length) <= _MOST_DIGITS
         size = int(length) if is_number else MOST_BYTES + 1
@@ -268,5 +268,5 @@ def refusal(status: HTTPStatus, message: str) -> Reply:
 
 
 def as_json(content: Mapping[str, Any]) -> bytes:
-    """An object as a body."""
+    """An object as the body of a response."""
     return json.dumps(content, allow_nan=False, separators=(",", ":")).encode("ascii")

@@ -1,4 +1,4 @@
-"""``structattn.explore``: the explorer wherever Python displays things."""
+"""``structattn.explore``: the explorer in a notebook."""
 
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
@@ -19,19 +19,19 @@ def explore(
     """Edit the trees of a sentence and watch the attention and the answer of a model, in a notebook.
 
     With the extra ``notebook`` (anywidget) this is a widget: trees can be edited and sentences typed. Without it, it is
-    a page that shows these items and their attention, and answers nothing new.
+    a page that shows these items and their attention, and cannot answer anything new.
 
     Args:
-        model: answers a task, as ``structattn.load`` reads one; or several, by the names that are shown.
+        model: a model of a task, as ``structattn.load`` returns it; or several, by the names that are shown.
         items: an example, a sentence, a text, or a pair of these; or a list.
-        parser: finds the trees of texts, as for ``structattn.parse``; by default the one that a model remembers.
+        parser: finds the trees of texts, as for ``structattn.parse``; by default the parser that a model names.
             Without any, words become a chain where a model needs a tree.
 
     Returns:
-        What a notebook displays; the page without anywidget is a string, HTML.
+        An object that a notebook displays: the widget or, without anywidget, the page as a string of HTML.
 
     Raises:
-        ConfigError: for a model that answers no task, or has no sentence encoder; for an unknown parser.
+        ConfigError: for a model that has no task or no sentence encoder; for an unknown parser.
         RequestError: for a sentence of more than 256 words.
         ValueError: for an item with another number of sentences.
         TypeError: for an item that is none of the above.

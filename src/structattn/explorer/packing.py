@@ -1,4 +1,4 @@
-"""Matrices in few bytes: two for a number, one for eight flags; compressed, and as text."""
+"""Matrices in few bytes: two for a number, one for eight flags; compressed and encoded as text."""
 
 import base64
 import zlib
@@ -11,7 +11,7 @@ _LEVELS = 65535
 
 
 def pack(weights: Any) -> dict[str, Any]:
-    r"""Numbers that are not negative, in two bytes each: :math:`\mathrm{round}(65535\,w / s)` with the largest as *s*.
+    r"""Non-negative numbers in two bytes each: :math:`\mathrm{round}(65535\,w / s)` with the largest as *s*.
 
     All high bytes go before all low bytes, row by row; then zlib and base64. The error is at most ``scale / 131070``.
 

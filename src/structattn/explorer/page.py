@@ -1,4 +1,4 @@
-"""The explorer as HTML: a page that holds its replies, the page of a server, and a part of another page."""
+"""The explorer as HTML: a page that contains its replies, the page of a server, and a part of another page."""
 
 import base64
 import hashlib
@@ -12,7 +12,7 @@ from structattn.pictures.display import Document
 from structattn.pictures.svg import escape
 
 SCRIPT = resources.files(__package__).joinpath("explorer.js").read_text(encoding="utf-8")
-# The script travels compressed, a third of its size; what is unpacked must have its SHA-256 to run.
+# The script is embedded compressed, at a third of its size; it runs only if its SHA-256 matches once unpacked.
 _UNPACK = (
     "const here=document.currentScript;(async()=>{"
     "const bytes=Uint8Array.from(atob(here.previousElementSibling.textContent),c=>c.charCodeAt(0));"
@@ -29,15 +29,15 @@ _STYLE = (
 
 
 def frozen_page(boot: Mapping[str, Any]) -> Document:
-    """A whole HTML document that shows the explorer without a model: it holds the replies for its own items.
+    """A whole HTML document that shows the explorer without a model: it contains the replies for its own items.
 
-    Nothing is fetched, and the content security policy says so: scripts are named by their SHA-256.
+    Nothing is fetched, and the content security policy enforces this: scripts are named by their SHA-256.
 
     Args:
         boot: what ``Answers.boot`` returns.
 
     Returns:
-        The document. Words, labels and names cannot leave the data that they are in.
+        The document. Words, labels and names cannot break out of the data that contain them.
 
     Example:
         >>> html = frozen_page({"v": 1, "title": "</script>", "host": "frozen", "models": [], "items": []})
@@ -53,7 +53,7 @@ def live_page(boot: Mapping[str, Any]) -> str:
     """The page of a server: it may ask the server that sent it, and no other.
 
     Args:
-        boot: what ``Answers.boot`` returns; ``"token"`` is what requests carry as ``X-Token``.
+        boot: what ``Answers.boot`` returns; requests send its ``"token"`` as ``X-Token``.
 
     Example:
         >>> '"host":"server"' in live_page({"v": 1, "title": "t", "models": [], "items": []})
@@ -66,7 +66,7 @@ def policy(connect: str = "'none'") -> str:
     """The content security policy of a page: its own script and style, pictures that it drew, and nothing else.
 
     Args:
-        connect: whom the page may ask: ``'none'`` or ``'self'``.
+        connect: what the page may connect to: ``'none'`` or ``'self'``.
 
     Example:
         >>> policy().split("; ")[0]
@@ -85,7 +85,7 @@ def policy(connect: str = "'none'") -> str:
 
 
 def explorer_element(boot: Mapping[str, Any]) -> str:
-    """The explorer as a part of a page that holds more than it; its script starts wherever such a part stands.
+    """The explorer as a part of a larger page; its script starts in every such part.
 
     Args:
         boot: what ``Answers.boot`` returns.
@@ -116,7 +116,7 @@ def _document(boot: Mapping[str, Any], connect: str, note: str) -> str:
 
 
 def _data(boot: Mapping[str, Any]) -> str:
-    """JSON that cannot end its element: no ``<``, and none of the line ends that JavaScript has and JSON has not."""
+    """JSON that cannot end its element: no ``<``, and none of the characters that end lines in JavaScript only."""
     text = json.dumps(boot, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
     for character in "<>&\u2028\u2029":
         text = text.replace(character, f"\\u{ord(character):04x}")

@@ -41,20 +41,21 @@ def attention_page(
     """The explorer of a model as a page that needs no model: sentences with trees, answers and all attention.
 
     Args:
-        model: one that answers a task, such as ``structattn.load`` reads.
+        model: a model of a task, as ``structattn.load`` returns it.
         sentences: an example, a sentence, a text, a pair of these, or a list.
         title: the heading.
-        name: what the page calls the model.
-        influence: with the leave-one-out attribution of the prediction to words and arcs, and the edits that flip it.
-        command: opens a live explorer of the model; the page names it.
+        name: name of the model in the page.
+        influence: include the leave-one-out attribution of the prediction to words and arcs, and the edits that flip
+            it.
+        command: the command that opens a live explorer of the model, shown in the page.
 
     Returns:
         A self-contained HTML document.
 
     Raises:
-        ConfigError: for a model that answers no task.
+        ConfigError: for a model that has no task.
         RequestError: for a sentence that is too long for a page.
-        ValueError: if there are no sentences, or one of an item too many or too few.
+        ValueError: if there are no sentences, or an item has the wrong number of them.
 
     Example:
         >>> import structattn as sa
@@ -92,10 +93,10 @@ def save_plots(
     name: str = "model",
     command: str | None = None,
 ) -> list[Path]:
-    """Write the page and each figure of each sentence into a folder, which is made if missing.
+    """Write the page and each figure of each sentence into a folder, which is created if missing.
 
     Files are named by the number of the sentence and what they show: ``attention.html``, ``01-attention.svg``,
-    ``01-tree.svg``, ``01-gate.svg``, ``01-pooling.svg``, ``01-influence.svg``. Every picture format has the same.
+    ``01-tree.svg``, ``01-gate.svg``, ``01-pooling.svg``, ``01-influence.svg``. All picture formats have the same names.
 
     Args:
         folder: where to write.
@@ -112,7 +113,7 @@ def save_plots(
         The files that were written.
 
     Raises:
-        ConfigError: for an unknown format; the message lists the known ones. Likewise as in ``attention_page``.
+        ConfigError: for an unknown format; the message lists the known ones. Also as in ``attention_page``.
         MissingExtra: for PNG or PDF without the extra ``plot``.
         TypeError: if folder and model are given the other way round.
         ValueError: as in ``attention_page``.
@@ -151,25 +152,25 @@ def save_state(
     name: str = "model",
     command: str | None = None,
 ) -> list[Path]:
-    """Write what a shared state of the explorer shows into a folder, which is made if missing.
+    """Write what a shared state of the explorer shows into a folder, which is created if missing.
 
-    The page ``attention.html``, with the edited sentences and those before; or each picture that the explorer exports:
-    ``heads.svg``, ``tree.svg``, ``phrases.svg``, ``pooling.svg``, ``latent.svg``.
+    The files are the page ``attention.html``, with the sentences after and before the edit, and each picture that the
+    explorer exports: ``heads.svg``, ``tree.svg``, ``phrases.svg``, ``pooling.svg``, ``latent.svg``.
 
     Args:
         folder: where to write.
-        model: one that answers a task. If the state was saved with another one of that name, this is logged.
-        state: as ``read_state`` reads it.
+        model: a model of a task. If the state was saved with other models, this is logged.
+        state: as ``read_state`` returns it.
         title: the heading of the page.
         formats: some of ``html``, ``svg``, ``png``, ``pdf``.
-        name: what the page calls the model.
-        command: opens a live explorer of the model; the page names it.
+        name: name of the model in the page.
+        command: the command that opens a live explorer of the model, shown in the page.
 
     Returns:
         The files that were written.
 
     Raises:
-        ConfigError: for an unknown format; the message lists the known ones. For a model that answers no task.
+        ConfigError: for an unknown format; the message lists the known ones. For a model that has no task.
         MissingExtra: for PNG or PDF without the extra ``plot``.
         RequestError: for another number of sentences than the model reads.
     """
@@ -191,7 +192,7 @@ def save_state(
             stream.write(frozen_page(boot))
     endings = [ending for ending in PICTURE_FORMATS if ending in formats]
     drawn = pictures_of(now, before=then if state.change else None, by_row=state.by_row) if endings else {}
-    if "tree" in drawn:  # in the explorer, too, the former arcs are there in both views
+    if "tree" in drawn:  # the explorer, too, shows the former arcs in both views
         drawn["tree"] = draw("tree", now, before=then)
     for what, svg in drawn.items():
         for ending in endings:

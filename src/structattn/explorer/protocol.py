@@ -1,6 +1,6 @@
-"""What a page and Python say to each other: requests as checked values, replies as plain JSON.
+"""The messages between a page and Python: requests as checked values, replies as plain JSON.
 
-A request that is wrong in any way is refused in one line, before a model sees it.
+An invalid request is refused with a message of one line, before a model sees it.
 """
 
 from collections.abc import Mapping
@@ -29,12 +29,12 @@ _FIGURE = ("what", "format", "before", "scale")
 
 @dataclass(frozen=True)
 class Figure:
-    """What is to be drawn.
+    """A picture to draw.
 
     Attributes:
         what: one of ``PICTURES``.
         format: one of ``FORMATS``.
-        before: the sentences from which the change is drawn; none for what there is now.
+        before: the sentences before the edit, to draw the change; empty to draw the present state only.
         by_row: whether the largest weight of each row has the highest colour.
     """
 
@@ -55,7 +55,7 @@ class Request:
         sentences: for everything but ``parse``.
         texts: for ``parse``.
         figure: for ``draw``.
-        start: for ``flip``, the number of the edit from which on they are tried.
+        start: for ``flip``, the index of the first edit to try.
     """
 
     id: int
@@ -71,7 +71,7 @@ def read_body(body: bytes) -> Mapping[str, Any]:
     """The JSON object in the body of a message.
 
     Raises:
-        RequestError: if it is too long, or no object.
+        RequestError: if it is too long, or is not an object.
 
     Example:
         >>> read_body(b"[1]")
@@ -94,7 +94,7 @@ def check_request(value: Any) -> Request:
     """A request as a checked value.
 
     Raises:
-        RequestError: for whatever is wrong with it.
+        RequestError: if anything is wrong with it.
 
     Example:
         >>> check_request({"v": 1, "id": 7, "do": "parse", "text": ["a dog"]})

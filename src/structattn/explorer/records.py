@@ -1,4 +1,4 @@
-"""What inspection finds out, as the plain JSON of a reply."""
+"""The results of ``inspection`` as the plain JSON of a reply."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -68,7 +68,7 @@ def map_record(
 
 
 def unknown_words(model: TaskModel, sentence: Sentence) -> list[int]:
-    """Positions of the words that a model of words has never seen."""
+    """Positions of the words that are not in the vocabulary of a model of words."""
     reads_words = not isinstance(model, SequenceModel) and not isinstance(encoder_of(model).embedder, BackboneEmbedding)
     if not reads_words or model.vocabulary is None:
         return []
@@ -90,7 +90,7 @@ def edit_record(edit: TreeEdit) -> dict[str, Any]:
 
 
 def error_record(error: Exception) -> dict[str, Any]:
-    """What a reply says instead: the kind of error, one line, and the sentence and word that it is about."""
+    """The error in a reply: its kind, a message of one line, and the sentence and word that it is about."""
     return {
         "kind": type(error).__name__,
         "message": " ".join(str(error).split()),
@@ -111,7 +111,7 @@ def name_of(example: Example) -> str:
 
 
 def _places(words: Sequence[int | None], sentences: Sequence[Sentence]) -> list[Any]:
-    """For each subword the position of its word; where two sentences are one text, the sentence and the position."""
+    """The position of the word of each subword; if two sentences are one text, the sentence and the position."""
     if len(sentences) == 1:
         return list(words)
     first = len(sentences[0])

@@ -1,4 +1,4 @@
-"""Sentences as the plain JSON that a page and Python hand to each other."""
+"""Sentences as the plain JSON that a page and Python exchange."""
 
 import dataclasses
 from collections.abc import Collection, Sequence
@@ -15,15 +15,15 @@ _KEYS = ("words", "tags", "heads", "labels", "phrases", "text", "leaves")
 
 
 def sentence_of(value: Any, number: int = 0) -> Sentence:
-    """A sentence from its record; ``record_of`` makes the same record of it again.
+    """A sentence from its record; ``record_of`` turns it into the same record again.
 
     Args:
-        value: ``words``, and where there are any ``tags``, ``heads`` with ``labels``, ``phrases``; also ``text``, the
-            text that the words are from, and ``leaves``, the tags of the phrase tree if they are others.
-        number: its place among the sentences, for the error.
+        value: ``words`` and, if there are any, ``tags``, ``heads`` with ``labels``, and ``phrases``; also ``text``, the
+            text that the words are from, and ``leaves``, the tags of the phrase tree if they differ from ``tags``.
+        number: its index among the sentences, for error messages.
 
     Raises:
-        RequestError: for whatever is wrong with it.
+        RequestError: if anything is wrong with it.
 
     Example:
         >>> sentence_of({"words": ["loud", "dogs"], "heads": [2, 0], "phrases": [["NP", 0, 2]]}).dependency.heads
@@ -77,7 +77,7 @@ def record_of(sentence: Sentence) -> dict[str, Any]:
 
 
 def with_needed_trees(sentence: Sentence, needed: Collection[str]) -> Sentence:
-    """A chain for want of a dependency tree; the phrases of the dependencies, or of a chain, for want of phrases.
+    """Add the needed trees that are missing: a chain as dependency tree, the phrases of the dependencies or of a chain.
 
     What is not needed stays unknown, so that nobody takes it for a parse.
 
@@ -103,7 +103,7 @@ def check_length(sentences: Sequence[Sentence]) -> None:
     """Refuse a sentence without words, or with too many.
 
     Raises:
-        RequestError: with its number.
+        RequestError: with the index of the sentence.
     """
     for number, sentence in enumerate(sentences):
         if not 1 <= len(sentence) <= MOST_WORDS:

@@ -1,7 +1,7 @@
-"""The explorer beside a server of one's own machine: two addresses, the page and its questions.
+"""The explorer with a server on the user's own machine: two paths, the page and its requests.
 
-Whoever has the token may ask the models; it travels in the address of the page, then in a header. It listens on
-127.0.0.1 only; what a server refuses is in ``http.py``.
+Whoever has the token may ask the models; it is sent in the address of the page, then in a header. The server listens on
+127.0.0.1 only; ``http.py`` has the checks of requests.
 """
 
 import logging
@@ -23,15 +23,15 @@ class ExplorerServer(TokenServer):
     """A server of one page and its requests.
 
     Args:
-        ask: from a request to a reply, as ``Answers.ask``; called for one request at a time.
+        ask: maps a request to a reply, as ``Answers.ask`` does; called for one request at a time.
         boot: the initial data of the page, as ``Answers.boot`` returns it.
-        port: where it listens; 0 takes a free one.
+        port: the port that it listens on; 0 takes a free one.
 
     Attributes:
-        token: what requests must carry.
+        token: the token that requests must carry.
 
     Raises:
-        ConfigError: if the port is taken, or not ours to take.
+        ConfigError: if the port is taken, or not permitted.
 
     Example:
         >>> with ExplorerServer(lambda request: {}, {"title": "t", "models": [], "items": []}) as server:
@@ -52,7 +52,7 @@ class ExplorerServer(TokenServer):
         return f"http://{HOST}:{self.server_port}/?token={self.token}"
 
     def get(self, path: str, token: str) -> Reply:
-        """The page, for who has the token."""
+        """The page, if the token is the right one."""
         if self.is_token(token):
             return Reply(HTTPStatus.OK, self.page, "text/html; charset=utf-8")
         return refusal(HTTPStatus.FORBIDDEN, "expected the token: open the address that structattn explore printed")
@@ -68,7 +68,7 @@ class ExplorerServer(TokenServer):
         try:
             return Reply(HTTPStatus.OK, as_json(found))
         except ValueError as error:  # JSON has no NaN
-            LOGGER.exception("the reply to a request is no JSON")
+            LOGGER.exception("the reply to a request is not JSON")
             return _failed(found.get("id"), error)
 
 

@@ -1,4 +1,4 @@
-"""What a person has shared: the sentences with their edited trees, and how they are looked at; a file of JSON."""
+"""A state of the explorer as a JSON file to share: the sentences with their edited trees, and the view of them."""
 
 import os
 from collections.abc import Mapping
@@ -22,8 +22,8 @@ class State:
     """A state of the explorer.
 
     Attributes:
-        sentences: as they were edited.
-        before: as they were before.
+        sentences: the edited sentences.
+        before: the sentences before the edits.
         models: the names of the models that were shown.
         runs: the SHA-256 of each model's parameters, by its name.
         change: whether the change of the weights was shown.
@@ -42,7 +42,7 @@ def check_state(value: Any) -> State:
     """A state as a checked value.
 
     Raises:
-        RequestError: for whatever is wrong with it.
+        RequestError: if anything is wrong with it.
 
     Example:
         >>> check_state({"v": 1, "sentences": [{"words": ["hush"]}]}).sentences[0].words
@@ -74,7 +74,7 @@ def read_state(file: str | os.PathLike[str]) -> State:
     """The state in a file that the explorer saved.
 
     Raises:
-        ParseError: if the file cannot be read, or is none.
+        ParseError: if the file cannot be read, or is not a state.
     """
     try:
         return check_state(read_body(Path(file).read_bytes()))

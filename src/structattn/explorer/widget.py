@@ -1,6 +1,6 @@
-"""The explorer in the output of a notebook's cell: the page and the models talk through the kernel.
+"""The explorer in the output of a notebook's cell: the page and the models communicate through the kernel.
 
-The extra ``notebook`` brings anywidget, which this file is made of; without it, ``explore`` shows a frozen page.
+The extra ``notebook`` installs anywidget, which this file needs; without it, ``explore`` shows a frozen page.
 """
 
 from typing import Any
@@ -34,7 +34,7 @@ class ExplorerWidget(anywidget.AnyWidget):
         self.send(self._answers.ask(content))
 
     def _repr_mimebundle_(self, **options: Any) -> tuple[dict[Any, Any], dict[Any, Any]]:
-        """The widget, and for those who cannot show it the frozen page."""
+        """The widget, and the frozen page for front ends that cannot show it."""
         data, metadata = super()._repr_mimebundle_(**options) or ({}, {})
         return {**data, "text/html": frozen_page(self._frozen)._repr_html_()}, metadata
 

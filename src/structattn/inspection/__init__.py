@@ -1,8 +1,7 @@
 """Analysis of models: attention maps, their summaries and figures, leave-one-out attribution.
 
-``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``explorer`` has them in a page.
-``comparison_table`` and ``flips_page`` show what
-``structattn.compare`` found.
+``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``explorer`` shows them in a page.
+``comparison_table`` and ``flips_page`` show the result of ``structattn.compare``.
 """
 
 from typing import TYPE_CHECKING

@@ -25,12 +25,12 @@ class AttentionMap:
         head_names: one for each head.
         layer: class of the module.
         features: the weights of every feature, ``(word, feature)``, for poolers and gates; otherwise ``None``.
-        allowed: which keys a query may attend to, for modules that say so: what the prior forbids has weight 0, as may
-            other keys. ``None`` if all keys are allowed.
-        words: for subwords the number of the word that each belongs to, among all words of the text; ``None`` for
-            special tokens. ``None`` altogether for rows that are no subwords.
+        allowed: which keys a query may attend to, for modules that report it: keys that the prior forbids have weight
+            0, but so may other keys. ``None`` if all keys are allowed.
+        words: for subwords, the index of the word that each belongs to, among all words of the text; ``None`` for
+            special tokens. The whole attribute is ``None`` if the rows are not subwords.
         sentence: the sentence, with its trees, if the batch has it.
-        index: which sentence it is: its place in the batch, or among all sentences of all examples.
+        index: index of the sentence in the batch, or among all sentences of all examples.
 
     Example:
         >>> import torch
@@ -53,11 +53,11 @@ class AttentionMap:
     index: int = 0
 
     def of_words(self) -> "AttentionMap":
-        """A map over subwords as one over words; any other map as it is.
+        """Convert a map over subwords to one over words; any other map is returned as it is.
 
         The weight of a word as a key is the sum over its subwords, that of a word as a query the mean over them
         (Clark et al. 2019, "What Does BERT Look At?", section 4.1). Special tokens are left out, so that a row sums to
-        what is given to words.
+        its weight on words.
 
         Example:
             >>> weights = torch.tensor([[[0.2, 0.4, 0.4], [0.2, 0.0, 0.8], [0.6, 0.2, 0.2]]])

@@ -25,7 +25,7 @@ def injected_maps(
 ) -> list[AttentionMap]:
     """The weights of every layer with priors, text by text; rows and columns are subwords.
 
-    ``sdpa`` computes no weights, so the model runs ``eager`` for this call and logs so.
+    ``sdpa`` computes no weights, so the model runs ``eager`` for this call and logs the change.
 
     Args:
         model: made by ``structattn.pretrained.inject`` with a tokenizer.
@@ -45,13 +45,14 @@ def text_maps(
 ) -> list[AttentionMap]:
     """Attention of an encoder whose sentence vector is one of a backbone's states; rows and columns are subwords.
 
-    The layer on the backbone, if there is one; the layers with priors, if they are in the backbone's own heads; and
-    otherwise the last layer of the backbone, which then runs ``eager`` for this call and logs so.
+    The maps are those of the layer on the backbone, if there is one; of the layers with priors, if they are in the
+    backbone's own heads; and otherwise of the last layer of the backbone, which then runs ``eager`` for this call and
+    logs the change.
 
     Args:
         embedder: reads the texts.
         texts: one sentence each, or pairs that are read as one text.
-        places: the number of each text.
+        places: the index of each text.
     """
     backbone = embedder.backbone
     subwords = backbone.tokenize(texts, truncation=True)
@@ -68,7 +69,7 @@ def text_maps(
 
 
 def last_weights(backbone: PretrainedBackbone, subwords: SubwordBatch) -> Weights:
-    """The attention weights of a backbone's last layer; ``sdpa`` has none, so it runs ``eager`` and logs so."""
+    """The attention weights of a backbone's last layer; ``sdpa`` has none, so it runs ``eager`` and logs the change."""
     with computing_weights(backbone.model), evaluating(backbone.model):
         weights: Tensor = backbone.model(**backbone.inputs(subwords), output_attentions=True).attentions[-1]
     return weights

@@ -1,4 +1,4 @@
-"""Comparisons of runs on paper and on a page: a table in Markdown or LaTeX, and the examples that flipped."""
+"""Comparisons of runs for a paper and as a page: a table in Markdown or LaTeX, and the examples that flipped."""
 
 import re
 from collections import Counter
@@ -19,7 +19,7 @@ _LEVELS = ((0.01, "**"), (0.05, "*"))
 
 
 class _Markdown:
-    """How one language writes what a table needs."""
+    """How a markup language writes the parts of a table."""
 
     plus_minus = "±"
     percent = "%"
@@ -97,12 +97,12 @@ _LAYOUTS = {"markdown": _Markdown(), "latex": _LaTeX()}
 def comparison_table(comparison: Comparison, layout: str) -> str:
     """A comparison as a table for a paper: the best mean in bold, significant differences marked, and a caption.
 
-    Figures are in per cent with one decimal; mean squared errors and BLEU are as they are. The marks are those of the
+    Figures are in per cent with one decimal; mean squared errors and BLEU keep their scale. The marks are those of the
     bootstrap's p-value of each difference from the first system, not corrected for multiple comparisons. LaTeX needs
     the package ``booktabs``.
 
     Args:
-        comparison: what ``structattn.compare`` returned.
+        comparison: the result of ``structattn.compare``.
         layout: ``"markdown"`` or ``"latex"``.
 
     Raises:
@@ -154,7 +154,7 @@ def flips_page(comparison: Comparison) -> str:
     """A page with the examples on which a system is better or worse than the first, in one self-contained HTML file.
 
     Args:
-        comparison: what ``structattn.compare`` returned.
+        comparison: the result of ``structattn.compare``.
 
     Raises:
         ConfigError: for a single system.
@@ -221,7 +221,7 @@ def _mark(probability: float) -> str:
 
 
 def _probability(value: float) -> str:
-    """Without the zero before the point; three decimals where they say something."""
+    """A p-value without the zero before the point; the third decimal only if it is not zero."""
     return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0").removesuffix("0")
 
 

@@ -68,7 +68,7 @@ def attention_figure(
 
     Args:
         maps: maps of one sentence, or of several.
-        columns: how many heads stand side by side; three or four by default.
+        columns: how many heads are side by side; three or four by default.
         title: a heading.
         by_row: as in ``heatmap``.
 
@@ -185,12 +185,12 @@ def sentence_figures(
     *,
     by_row: bool = False,
 ) -> dict[str, str]:
-    """Every figure of one sentence, by what it shows.
+    """All figures of one sentence, by name.
 
     Args:
         sentence: the sentence.
         maps: its maps.
-        attribution: of the answer to its words.
+        attribution: attribution of the answer to its words.
         by_row: as in ``heatmap``, for the heads.
     """
     figures = {}

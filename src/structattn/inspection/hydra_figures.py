@@ -1,6 +1,6 @@
 """Figures of what HYDRA heads have learnt: the target relation, scores and weights, the tree they induce, the loss.
 
-HYDRA (arXiv 2109.05349) prints its architecture only.
+The only figure of HYDRA (arXiv 2109.05349) is its architecture.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ _RELATED = Names(marks="related", faded="no relation")
 
 
 def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: Sentence) -> dict[str, str]:
-    """For each relation of the heads its target, their mean score and their mean weight, and the tree in the scores.
+    """For each relation of the heads, its target, their mean scores and weights, and the tree that the scores induce.
 
     Args:
         model: the heads on their backbone.
@@ -29,9 +29,9 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
 
     Returns:
         SVG texts by name: ``relation`` for the targets and scores over subwords on one scale, ``attention`` for
-        the weights, and for ``arc``, ``head`` and ``child`` ``tree``: the maximum spanning tree of the scores of words,
-        with the given tree below. With several relations a number goes before these, and ``heads`` stands for the
-        weights of every head by itself, the pairs of its relation framed.
+        the weights and, for ``arc``, ``head`` and ``child``, ``tree`` for the maximum spanning tree of the scores of
+        words, with the given tree below. With several relations these names begin with a number, and ``heads`` shows
+        the weights of every head by itself, with the pairs of its relation framed.
 
     Raises:
         MissingStructure: if the sentence lacks the tree or matrix of a relation.
@@ -88,7 +88,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
         if name in ("arc", "head", "child"):
             heads = tree_heads(words[:, own].mean(1), subwords.num_words, kind=name)[0].tolist()
             if name == "arc" and sentence.dependency is not None and len(sentence):
-                # Arcs without direction have no root of their own: compared, they hang from the given one.
+                # Undirected arcs have no root of their own: for the comparison they are given that of the other tree.
                 heads = hang_from(heads, sentence.dependency.heads.index(0) + 1)
             figures[f"{before}tree"] = dependency_tree(
                 sentence.words,
@@ -102,7 +102,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
 
 
 def relation_title(name: str) -> str:
-    """The name of a relation as a reader has it: from what attends to what is attended to.
+    """A readable name of a relation: an arrow from the word that attends to the word attended to.
 
     Example:
         >>> relation_title("head:det,case"), relation_title("child:nsubj"), relation_title("arc")
@@ -114,11 +114,11 @@ def relation_title(name: str) -> str:
 
 
 def hang_from(heads: Sequence[int], root: int) -> list[int]:
-    """The same tree, directions aside, with another root.
+    """The same undirected tree with another root.
 
     Args:
         heads: CoNLL ids.
-        root: the id of the word that shall be the root.
+        root: the id of the new root.
 
     Example:
         >>> hang_from([0, 1, 2, 1], 3)
@@ -133,7 +133,7 @@ def hang_from(heads: Sequence[int], root: int) -> list[int]:
 
 
 def pretraining_figure(found: Pretraining) -> str:
-    """The loss on held-out sentences after each epoch, and for squared errors the best that constants can do.
+    """The loss on held-out sentences after each epoch and, for squared errors, the loss of the best constants.
 
     Example:
         >>> from transformers import BertConfig, BertModel

@@ -17,9 +17,9 @@ ModuleType = TypeVar("ModuleType", bound=nn.Module)
 def batches_of(
     model: nn.Module, sentences: SentenceBatch | TaskBatch | Item | Sequence[Item], vocabulary: Vocabulary | None
 ) -> list[tuple[tuple[SentenceBatch, ...], list[int]]]:
-    """What an encoder reads in each of its passes, and for each row the place of its first sentence among all.
+    """The input of each pass of an encoder, and for each row the index of its first sentence among all.
 
-    A pass reads one batch, or one for each sentence of a pair where the model reads them together.
+    A pass reads one batch, or one for each sentence of a pair if the model reads them together.
     """
     if isinstance(sentences, SentenceBatch):
         return [((sentences,), list(range(len(sentences))))]
@@ -33,7 +33,7 @@ def batches_of(
         )
     read = _reader(model)
     together = reads_together(model)
-    # Sentences that are read one by one are one batch, whatever text they are of.
+    # Sentences that are read one by one are one batch, whichever text they belong to.
     rows = texts if together else [(sentence,) for text in texts for sentence in text]
     sides = [collate([read(sentence) for sentence in side], known) for side in zip(*rows, strict=True)]
     return _passes(sides, together=together) if sides else []
@@ -62,14 +62,14 @@ def _reader(model: nn.Module) -> Callable[[Sentence], Sentence]:
 
 
 def items_of(sentences: Item | Sequence[Item]) -> list[Item]:
-    """The items of a list; one item is a list of itself."""
+    """The items as a list; a single item becomes a list of one."""
     return [sentences] if isinstance(sentences, Example | Sentence | str | tuple) else list(sentences)
 
 
 def with_found_trees(
     model: nn.Module, sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]
 ) -> SentenceBatch | TaskBatch | Sequence[Item]:
-    """Items with the trees that the model's own parser finds, if it remembers one; batches as they are."""
+    """Items with the trees of the model's own parser, if it names one; batches are returned as they are."""
     if isinstance(sentences, SentenceBatch | TaskBatch):
         return sentences
     items = items_of(sentences)
@@ -93,12 +93,12 @@ def texts_of(sentences: SentenceBatch | TaskBatch | Item | Sequence[Item]) -> li
 
 
 def first_of(model: nn.Module, kind: type[ModuleType]) -> ModuleType | None:
-    """The first module of a kind, wherever it is wrapped."""
+    """The first module of a kind, however deep inside the model."""
     return next((module for module in model.modules() if isinstance(module, kind)), None)
 
 
 def vocabulary_of(model: nn.Module) -> Vocabulary | None:
-    """The vocabulary that a model carries, wherever it is wrapped."""
+    """The vocabulary of a model, however deep inside it."""
     for module in model.modules():
         found = getattr(module, "vocabulary", None)
         if isinstance(found, Vocabulary):

@@ -24,7 +24,7 @@ LAYER = "latent trees"
 
 @dataclass(frozen=True, eq=False)
 class LatentTree:
-    """What a model of latent trees believes about the heads of one sentence.
+    """The heads of one sentence under a model of latent trees.
 
     Attributes:
         probabilities: of each head of each word; the first column is the root, so columns are CoNLL ids.
@@ -45,8 +45,8 @@ def latent_trees_of(encoder: SentenceEncoder, batch: SentenceBatch) -> list[Late
     """The latent tree of each sentence.
 
     Args:
-        encoder: one with ``has_latent_trees``.
-        batch: sentences, where the encoder is.
+        encoder: one for which ``has_latent_trees`` is true.
+        batch: sentences, on the encoder's device.
     """
     with evaluating(encoder):
         trees = latent_trees(encoder, batch)
@@ -59,15 +59,15 @@ def latent_trees_of(encoder: SentenceEncoder, batch: SentenceBatch) -> list[Late
 
 
 def latent_maps(model: AttachmentModel, batch: SentenceBatch, places: Sequence[int]) -> list[AttentionMap]:
-    """For each sentence the marginal probabilities of heads and, as a second matrix, the best tree.
+    """For each sentence, the marginal probabilities of heads and, as a second matrix, the best tree.
 
-    A row is a word, a column its head; the rest of a row's sum to one is the root's. In the best tree the root's row is
-    zero.
+    A row is a word, a column its head; 1 minus the sum of a row is the probability of the root. In the best tree the
+    root's row is zero.
 
     Args:
-        model: of latent trees.
+        model: a model of latent trees.
         batch: sentences.
-        places: the index of each.
+        places: the index of each sentence.
     """
     maps = []
     for tree, sentence, place in zip(
@@ -115,7 +115,7 @@ def latent_tree_figure(tree: LatentTree, sentence: Sentence, *, title: str | Non
     """The best tree, arcs drawn by probability; the gold tree below, if there is one.
 
     Args:
-        tree: what the model believes.
+        tree: the latent tree of the model.
         sentence: the words, and the gold tree.
         title: a heading.
 

@@ -1,4 +1,4 @@
-"""One look at a model: its prediction for one item, and its attention meanwhile."""
+"""One look at a model: its prediction for one item, and its attention."""
 
 from dataclasses import dataclass
 
@@ -17,13 +17,13 @@ from structattn.tasks.items import Item, example_of
 
 @dataclass(frozen=True, eq=False)
 class Look:
-    """What a model makes of one item.
+    """A model's prediction for one item, and its attention.
 
     Attributes:
         example: the item as the model read it, with the trees that its parser found.
         answer: the prediction.
-        maps: the attention maps, sentence by sentence; ``AttentionMap.index`` is the number of the sentence.
-        latent: for each sentence the latent tree that the model attends with, if there is one.
+        maps: the attention maps, sentence by sentence; ``AttentionMap.index`` is the index of the sentence.
+        latent: for each sentence, the latent tree that the model attends with, if there is one.
     """
 
     example: Example
@@ -35,15 +35,15 @@ class Look:
 def look(model: TaskModel, item: Item) -> Look:
     """The answer of a model to one item, and the attention maps of the same forward pass.
 
-    Maps over subwords, and latent trees of the task ``attachment``, need a pass of their own: a backbone computes its
+    Maps over subwords, and latent trees of the task ``attachment``, need a separate pass: a backbone computes its
     answers by a faster path, which keeps no weights.
 
     Args:
-        model: answers a task; ``structattn.load`` reads one.
+        model: a model of a task, as ``structattn.load`` returns it.
         item: an example, a sentence, a text, or a pair of these.
 
     Raises:
-        ConfigError: if the model has no sentence encoder, as models that select facts.
+        ConfigError: if the model has no sentence encoder, for example one that selects facts.
         MissingStructure: if a sentence lacks a tree that the model needs, and the model has no parser.
         ValueError: for the wrong number of sentences.
         TypeError: if the item is none of the above.
@@ -84,7 +84,7 @@ def encoder_of(model: TaskModel) -> SentenceEncoder:
 def reads_subwords(model: TaskModel) -> bool:
     """Whether the sentence vector is one state of a backbone, so that there are subwords and no words.
 
-    It is that of the first token, or of a decoder's last.
+    This is the state of the first token, or of a decoder's last token.
     """
     embedder = encoder_of(model).embedder
     return isinstance(embedder, BackboneEmbedding) and embedder.nodes == "text"

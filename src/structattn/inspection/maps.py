@@ -29,14 +29,14 @@ def attention_maps(
 ) -> list[AttentionMap]:
     """The attention maps of every attention-like module of a model, sentence by sentence.
 
-    The model runs once in evaluation mode and without gradients; afterwards it is as it was: no hook stays, and every
-    module is in the mode it was in.
+    The model runs once in evaluation mode and without gradients. Afterwards all hooks are removed, and every module is
+    back in its previous mode.
 
     Args:
         model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. Maps of
             models whose sentence vector is one of a backbone's states are over subwords, see ``text_maps``, and so are
-            those of a model whose heads were injected with priors, see ``injected_maps``. A model of latent trees shows
-            these, see ``latent_maps``.
+            those of a model whose heads were injected with priors, see ``injected_maps``. Maps of a model of latent
+            trees show these trees, see ``latent_maps``.
         sentences: a batch; or examples, sentences, texts and pairs of these, if the model has a vocabulary.
         vocabulary: for models that have none.
 
@@ -82,15 +82,15 @@ def attention_maps(
 
 
 def maps_of_pass(one: Pass, places: Sequence[int], model: nn.Module) -> list[AttentionMap]:
-    """The maps of one pass of an encoder, text by text; for a tagger without pooling, which it has no use for.
+    """The maps of one pass of an encoder, text by text; those of a tagger leave out pooling, which it does not use.
 
-    Of two sentences that are read together, what a module saw in its first call is about the first sentence, what it
-    saw later about the second.
+    If two sentences are read together, the first call of a module is about the first sentence, and later calls are
+    about the second.
 
     Args:
         one: the pass.
         places: the index of each text's first sentence.
-        model: whose encoder it is.
+        model: the model that the encoder belongs to.
     """
     # A tagger answers from the states of words.
     records = [record for record in one.records if record.kind != "pooling" or not isinstance(model, TaggingModel)]
@@ -147,7 +147,7 @@ def _head_names(module: nn.Module, num_heads: int) -> tuple[str, ...]:
 
 
 def _axis(batches: Sequence[SentenceBatch], number: int, row: int, size: int) -> tuple[tuple[str, ...], Tensor]:
-    """The names along an axis of weights and the positions that are real: words, then phrases, or words of all."""
+    """The names along an axis of weights and the real positions: words, then phrases, or the words of all batches."""
     if len(batches) > 1 and size == sum(batch.mask.shape[1] for batch in batches):
         sides = [_axis(batches, side, row, batch.mask.shape[1])[0] for side, batch in enumerate(batches)]
         return tuple(itertools.chain(*sides)), torch.cat([batch.mask[row] for batch in batches]).cpu().nonzero()[:, 0]

@@ -10,7 +10,7 @@ def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
     """A short title for each head of each map, distinct within a sentence.
 
     The names of the heads are enough if no two modules share one. Otherwise the module's path goes before them, without
-    what all paths have in common: ``blocks.0.attention`` and ``blocks.1.attention`` become "layer 1" and "layer 2".
+    the parts common to all paths: ``blocks.0.attention`` and ``blocks.1.attention`` become "layer 1" and "layer 2".
 
     Example:
         >>> import torch
@@ -31,7 +31,7 @@ def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:
 
 
 def module_titles(maps: Sequence[AttentionMap]) -> dict[str, str]:
-    """For the path of each module a short title, empty where the names of its heads say enough; gates as `gate_names`.
+    """A short title for the path of each module, empty if the names of its heads are enough; gates as in `gate_names`.
 
     Example:
         >>> import torch
@@ -56,9 +56,9 @@ def _titles_of_modules(maps: Sequence[AttentionMap]) -> dict[str, str]:
 
 
 def gate_names(maps: Sequence[AttentionMap]) -> dict[str, str]:
-    """For the path of each gate a short name: that of the one attention head that feeds it, if there is just one.
+    """A short name for the path of each gate: that of the attention head that feeds it, if there is just one.
 
-    Otherwise it is the path without what all gates have in common, and nothing for a gate that is the only one.
+    Otherwise it is the path without the parts common to all gates, and empty for a single gate.
 
     Example:
         >>> import torch

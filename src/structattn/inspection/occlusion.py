@@ -1,6 +1,6 @@
-"""Leave-one-out (occlusion) attribution: each word in turn is replaced by an unknown one, and the prediction compared.
+"""Leave-one-out (occlusion) attribution: replace each word in turn by an unknown one, and compare the predictions.
 
-Nothing of the model is used but its predictions. Erasure is due to Li, Monroe and Jurafsky (2016, arXiv 1612.08220).
+Only the predictions of the model are used. Erasure is due to Li, Monroe and Jurafsky (2016, arXiv 1612.08220).
 """
 
 from collections.abc import Sequence
@@ -46,7 +46,7 @@ def leave_one_out(
 
     with *u* an unknown word; for scores the difference of the scores (Li, Monroe and Jurafsky 2016, arXiv 1612.08220,
     divide differences of log-likelihoods instead). Words are replaced rather than deleted, so trees, tags and
-    distances stay as they are, those that the model's own parser finds as well. This takes one prediction per word.
+    distances stay as they are, including those from the model's own parser. This takes one prediction per word.
 
     Args:
         model: predicts a label or a score; a loaded model, or any module with such a ``predict``.
@@ -105,7 +105,7 @@ def occlude(sentence: Sentence, place: int, replacement: str) -> Sentence:
         try:
             start, end = align_words(sentence.words, text)[place]
         except ValueError:
-            pass  # A text without some of its words, as of contractions, is not what models read.
+            pass  # Models do not read a text that lacks some of its words, such as those of contractions.
         else:
             metadata["text"] = text[:start] + replacement + text[end:]
     if phrases is not None:
@@ -165,7 +165,7 @@ def _unknown_word(model: nn.Module) -> str:
 
 
 def answers_to(model: nn.Module, examples: list[Example], batch_size: int) -> list[Prediction]:
-    """Labels or scores.
+    """The predicted labels or scores.
 
     Raises:
         ConfigError: if the model answers with texts, or has no ``predict``.
@@ -182,5 +182,5 @@ def _said(answer: str | float) -> str:
 
 
 def value_of(answer: Prediction, target: str | None) -> float:
-    """The probability of a class; of a score, where there are none, the score itself."""
+    """The probability of a class, or the score if there are no classes."""
     return float(answer.score or 0.0) if target is None else answer.probabilities[target]

@@ -31,9 +31,9 @@ class PhraseAttention:
     Attributes:
         kind: ``self`` for queries that are phrases or words themselves, ``cross`` for those of a decoder.
         layer: counted from 1 among those of its kind.
-        shares: of each head.
+        shares: the share of each head.
         uniform: the share under uniform attention to all allowed keys.
-        queries: how many; words that may see no phrase, as under the subtree mask, do not count.
+        queries: number of queries, without words that may attend to no phrase, as under the subtree mask.
 
     Example:
         >>> row = PhraseAttention("cross", 1, (0.6, 0.7), 0.4, 120)
@@ -54,23 +54,24 @@ class PhraseAttention:
 
     @property
     def name(self) -> str:
-        """For tables and pictures."""
+        """The name for tables and pictures."""
         return f"{self.kind}-attention {self.layer}"
 
 
 def phrase_attention(model: TaskModel, examples: Sequence[Example], *, batch_size: int = 32) -> list[PhraseAttention]:
-    """Measure each layer of a model on some examples; decoders read the right texts.
+    """Measure each layer of a model on some examples; decoders read the gold texts.
 
     Args:
         model: one that attends over words and phrases, such as a Tree Transformer.
-        examples: with labels where the model writes texts.
+        examples: examples, with labels if the model generates text.
         batch_size: examples per batch.
 
     Returns:
         Self-attention, then cross-attention, each from the first layer to the last.
 
     Raises:
-        ConfigError: if there are no examples, one has no text to read, or no part of the model attends to phrases.
+        ConfigError: if there are no examples, one has no text for the decoder, or no part of the model attends to
+            phrases.
         MissingStructure: if a sentence lacks its tree.
 
     Example:
@@ -153,7 +154,7 @@ def phrase_share(
     attention at all.
 
     Args:
-        weights: rows are queries, columns keys, words first, then phrases; padding taken out.
+        weights: rows are queries, columns keys, words first, then phrases, without padding.
         num_words: how many columns are words.
         allowed: 1 where a query may attend to a key; everywhere if ``None``.
 
@@ -180,7 +181,7 @@ def _line(name: str, shares: Sequence[float], uniform: float, *, queries: int) -
 
 
 class _Sum:
-    """Shares of sentences, weighted by their queries."""
+    """Shares of sentences, weighted by their number of queries."""
 
     def __init__(self) -> None:
         self.shares: Tensor | float = 0.0
@@ -198,7 +199,7 @@ class _Sum:
 
 
 def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Tensor, float, int]]]:
-    """For each module that attends to phrases and each sentence: shares of the heads, the uniform share, queries."""
+    """For each module that attends to phrases and each sentence: shares of heads, uniform share, number of queries."""
     batch = batch.to(model.device)
     sides = batch.sentences if isinstance(batch, TaskBatch) else (batch.source,)
     with recording(model) as records:

@@ -1,4 +1,4 @@
-"""Which structures of a sentence a model reads, found out by changing them."""
+"""Find out which structures of a sentence a model reads, by changing them."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ def structures_read(model: TaskModel) -> tuple[str, ...]:
     does not read them. It reads the order if the answer to the reversed sentence, with the same trees, differs.
 
     Args:
-        model: answers a task.
+        model: a model of a task.
 
     Returns:
         Some of ``"order"``, ``"dependency"`` and ``"constituency"``.
@@ -59,7 +59,7 @@ def structures_read(model: TaskModel) -> tuple[str, ...]:
 
 
 def _seen(model: TaskModel, sentence: Sentence) -> tuple[Tensor, list[Tensor]]:
-    """The answer in numbers, and all attention."""
+    """The answer as numbers, and all attention weights."""
     try:
         found = look(model, Example([sentence] * model.task.arity))
     except MissingStructure as error:

@@ -1,8 +1,8 @@
 """The attention weights of every module while a model runs.
 
 A model needs no flag for this: an attention module names the axes of its weights in its class attribute
-``weights_axes``, and forward hooks collect them. If it has a method ``allowed_keys``, that is asked, with the inputs of
-``forward``, which keys a query may attend to.
+``weights_axes``, and forward hooks collect them. Its method ``allowed_keys``, if it has one, takes the inputs of
+``forward`` and returns which keys a query may attend to.
 """
 
 import contextlib
@@ -32,7 +32,7 @@ class Record:
 
 @dataclass(frozen=True, eq=False)
 class Pass:
-    """One call of an encoder: the batches that it read, one for each sentence of a text, and what ran meanwhile."""
+    """One call of an encoder: the batches that it read, one for each sentence of a text, and the records made."""
 
     batches: tuple[SentenceBatch, ...]
     records: Sequence[Record]
@@ -43,8 +43,8 @@ def recording(model: nn.Module, part: nn.Module | None = None) -> Iterator[list[
     """Collect the weights of every call, in evaluation mode without gradients; restores the model's mode.
 
     Args:
-        model: whose modules have their names in the records.
-        part: the module of the model that is listened to; all of it if ``None``.
+        model: the model; records name modules by their paths in it.
+        part: the module of the model that is recorded; all of it if ``None``.
     """
     records: list[Record] = []
     heard = set((model if part is None else part).modules())
@@ -65,10 +65,10 @@ def recording(model: nn.Module, part: nn.Module | None = None) -> Iterator[list[
 
 @contextlib.contextmanager
 def recording_passes(model: nn.Module, encoder: nn.Module) -> Iterator[list[Pass]]:
-    """The same, pass by pass of an encoder.
+    """The same, for each pass of an encoder.
 
     Args:
-        model: runs the encoder, as often as it likes.
+        model: the model, which may run the encoder any number of times.
         encoder: a module of the model that is called with batches of sentences.
     """
     passes: list[Pass] = []

@@ -1,6 +1,6 @@
 """Accuracy in bins, by sentence length or by number of attractors.
 
-Shen et al. 2018 (DiSAN), figure 5, from the prediction files that training leaves behind.
+Shen et al. 2018 (DiSAN), figure 5, from the prediction files that training writes.
 """
 
 import bisect
@@ -56,7 +56,7 @@ def binned_accuracy(
 
     Args:
         predictions: for each system the prediction files of its runs, one per seed.
-        examples: the data that was predicted, in its order.
+        examples: the examples that were predicted, in order.
         value: the value by which examples are binned.
         edges: where the bins begin; the last one is open.
 
@@ -91,13 +91,13 @@ def accuracy_figure(
     title: str | None = None,
     width: int | float = 640.0,
 ) -> str:
-    """Accuracy against length, or whatever the bins are, with deviations over seeds and the size of each bin.
+    """Accuracy against length, or another binned value, with deviations over seeds and the size of each bin.
 
     Args:
         found: accuracies in bins.
-        x_label: what the bins are about.
+        x_label: name of the binned value.
         title: a heading.
-        width: of the plot, without margins.
+        width: width of the plot, without margins.
 
     Example:
         >>> found = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))

@@ -22,7 +22,7 @@ def attention_distance(
         distances: ``d``, for example ``DependencyTree.distances()``; by default ``|i - j|``.
 
     Returns:
-        One number per head; queries that attend to nothing do not count, and NaN is a head without any other query.
+        One number per head. Queries that attend to nothing do not count; a head without any other query gets NaN.
 
     Raises:
         ValueError: if the distances have another shape than the weights.
@@ -39,7 +39,7 @@ def attention_distance(
         table = (torch.arange(num_queries)[:, None] - torch.arange(num_keys)).abs().float()
     else:
         table = torch.as_tensor(distances, dtype=weights.dtype)
-        table = table if len(table) else table.reshape(0, num_keys)  # a list without rows says no columns
+        table = table if len(table) else table.reshape(0, num_keys)  # a list without rows has no columns either
     if table.shape != weights.shape[1:]:
         shapes = f"got {tuple(table.shape)} for {num_queries} queries and {num_keys} keys"
         raise ValueError(f"{attention_map.name}: expected one distance for each query and key, {shapes}")
@@ -50,7 +50,7 @@ def attention_distance(
 def attention_entropy(attention_map: AttentionMap) -> Float[Tensor, " head"]:
     r"""The mean entropy of each head's rows in bits: 0 if all weight is on one word, ``log2 n`` if it is uniform.
 
-    Queries that attend to nothing do not count; NaN is a head without any other query.
+    Queries that attend to nothing do not count; a head without any other query gets NaN.
 
     Example:
         >>> weights = torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
@@ -65,8 +65,8 @@ def attention_entropy(attention_map: AttentionMap) -> Float[Tensor, " head"]:
 def head_recall(attention_map: AttentionMap, heads: Sequence[int]) -> Float[Tensor, " head"]:
     """How often the strongest key of a word is its syntactic head, for each attention head.
 
-    Words whose head is the root do not count, for the root is not a key; nor do words that attend to nothing.
-    A uniform row finds its head with probability ``1 / n`` here: ties are shared.
+    Words whose head is the root do not count, because the root is not a key; nor do words that attend to nothing.
+    Ties are shared: a uniform row counts as ``1 / n``.
 
     Args:
         attention_map: weights between the words of a sentence.
@@ -95,7 +95,7 @@ def summarise(maps: Sequence[AttentionMap]) -> list[list[Any]]:
 
     The columns are module, head, mean distance in words, mean distance in the dependency tree, entropy in bits, and how
     often the strongest key is the syntactic head. The tree's columns are averaged over the sentences that have a
-    tree, and stay empty if there is none. Of a map over subwords, the entropy is over subwords, and all else over
+    tree, and stay empty if there is none. For a map over subwords, the entropy is over subwords, and all else over
     words, see ``AttentionMap.of_words``.
 
     Example:

@@ -1,4 +1,4 @@
-"""What edits of a dependency tree do to an answer: the influence of arcs, and the single edits that flip it."""
+"""The effect of edits of a dependency tree on an answer: the influence of arcs, and the single edits that flip it."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ class TreeEdit:
     """One edit of a tree, and the answer to the sentence with the new tree.
 
     Attributes:
-        sentence: the number of the sentence within its example.
+        sentence: the index of the sentence within its example.
         word: the word that was moved or made the root, from 0.
         head: CoNLL id of its new head; 0 for a new root.
         tree: the new tree.
@@ -51,9 +51,8 @@ def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tupl
 
     .. math:: I_i = p(y \mid w, h_1 \ldots h_n) - p(y \mid w, h_1 \ldots h_{h_i} \ldots h_n)
 
-    Word *i*, with all words below it, hangs from the head of its head instead; that of a word below the root is the
-    root node, beside the other root. Lifting is the operation of Nivre and Nilsson (2005), section 2. This takes one
-    prediction per arc.
+    Word *i*, with all words below it, is attached to the head of its head instead; a word below the root becomes a
+    second root. Lifting is the operation of Nivre and Nilsson (2005), section 2. This takes one prediction per arc.
 
     Args:
         model: predicts a label or a score.
@@ -100,12 +99,12 @@ def flipping_edits(
 
     Every word but the roots is tried below every other head that makes a tree, see ``DependencyTree.moved``, and every
     word as the root, see ``DependencyTree.rerooted``. For a score all edits are returned, the largest change first.
-    Their number grows with the square of the length: of a long text they can be tried part by part.
+    Their number grows with the square of the length; those of a long text can be tried in parts.
 
     Args:
         model: predicts a label or a score.
         item: example, sentence, text, or a pair of these.
-        part: which of the edits are tried, numbers below ``count_edits(example)``; all by default.
+        part: which of the edits are tried, as indices below ``count_edits(example)``; all by default.
         batch_size: predictions per batch.
 
     Raises:

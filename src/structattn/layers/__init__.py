@@ -1,4 +1,4 @@
-"""Attention layers and their surroundings; every attention-like module returns ``(output, weights)``."""
+"""Attention layers and the modules around them; every attention-like module returns ``(output, weights)``."""
 
 from typing import TYPE_CHECKING
 

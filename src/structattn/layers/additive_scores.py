@@ -15,15 +15,15 @@ from structattn.layers.linear import glorot_linear
 class AdditiveScores(nn.Module):
     r"""``theta_ij = bound( s^T tanh(W_1 x_i + W_2 y_j + b) )``: Kim et al. (2017), section 4.1.
 
-    The paper's outer function is again a hyperbolic tangent, which keeps the scores between -1 and 1. Not in the paper:
-    with positions ``p`` and ``q`` of the two sides, ``V (q_j - p_i)`` stands beside the states within the inner one, so
-    that a score depends on how far they are from each other, and not on where they are.
+    The paper's outer function is also a hyperbolic tangent, which keeps the scores between -1 and 1. Not in the paper:
+    given positions ``p`` and ``q`` of the two sides, ``V (q_j - p_i)`` is added inside the inner tangent, so that a
+    score depends on how far apart the two are, not on where they are.
 
     Args:
         dim: width of both states.
         hidden: width of the hidden layer; as wide as the states if ``None``.
         bound: the outer function; ``nn.Tanh()`` if ``None``, ``nn.Identity()`` for unbounded scores.
-        axes: how many numbers say the position of a state; none if 0.
+        axes: number of coordinates of a state's position; 0 for no positions.
 
     Example:
         >>> scores = AdditiveScores(4, 8)(torch.ones(1, 2, 4), torch.ones(1, 3, 4))
@@ -50,14 +50,15 @@ class AdditiveScores(nn.Module):
     ) -> Float[Tensor, "batch first second"]:
         """Score every pair.
 
-        Half precision is computed in single precision, and no number is kept for each pair and feature.
+        Half precision is computed in single precision, and nothing is stored per pair and feature.
 
         Args:
             first: states.
-            second: states, of words.
-            lengths: how many words of each sentence count, all if ``None``; where there are more first states, as
-                behind that of a root, this many more of these. Pairs with others score ``bound(0)``, without influence.
-            positions: of the first and of the second states, if the layer has axes.
+            second: states of the words.
+            lengths: number of words that count in each sentence; all if ``None``. If there are extra first states, such
+                as a root in front, that many more of them count. All other pairs score ``bound(0)``, whatever their
+                states.
+            positions: positions of the first and of the second states, if the layer has axes.
 
         Raises:
             ValueError: for positions without axes, or axes without positions.

@@ -79,7 +79,7 @@ class MultiHeadAttention(nn.Module):
         # One matrix for queries, keys and values: one large product is faster than three small ones.
         self.project = glorot_linear(dim, 3 * num_heads * self.head_dim, bias=bias, blocks=3)
         self.output = glorot_linear(num_heads * self.head_dim, dim, bias=bias) if output is None else output
-        # The heads are zero at padding; a linear map without a bias keeps them so, anything else need not.
+        # The heads are zero at padding. A linear map without a bias keeps them zero; other maps may not.
         self.output_moves_zero = bias or output is not None
         self.dropout = dropout
 
@@ -101,7 +101,7 @@ class MultiHeadAttention(nn.Module):
         Args:
             states: the words' states.
             batch: the sentences; a word mask is enough unless the prior reads more, and ``None`` means no padding.
-            need_weights: also return the weights, those before dropout.
+            need_weights: also return the weights, as they are before dropout.
         """
         num, length, _ = states.shape
         batch = batch_of(states, batch, wanted_by="MultiHeadAttention")
@@ -139,7 +139,7 @@ class MultiHeadAttention(nn.Module):
         for part in (value.allowed, value.bias):
             if part is not None and part.shape[-1] not in (1, batch.mask.shape[1]):
                 raise ValueError(
-                    f"MultiHeadAttention got {batch.mask.shape[1]} states a sentence, but its prior "
+                    f"MultiHeadAttention got {batch.mask.shape[1]} states per sentence, but its prior "
                     f"({self.prior.name}) is for {part.shape[-1]}"
                 )
         return value

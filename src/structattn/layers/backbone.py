@@ -22,25 +22,26 @@ from structattn.syntax.errors import ConfigError
 
 
 class PretrainedBackbone(nn.Module):
-    """An encoder of transformers with its tokenizer: ``subwords -> states``.
+    """A Hugging Face encoder with its tokenizer: ``subwords -> states``.
 
     Args:
-        model: what ``AutoModel`` gives for an encoder.
+        model: the encoder, as returned by ``AutoModel``.
         tokenizer: its fast tokenizer.
         layer: which layer's states to take, as an index into the model's ``hidden_states``: 0 is the embeddings, -1
             the last layer.
         is_frozen: keep the parameters as they are; the backbone then runs without gradients and without dropout.
-        keep_states: keep the states of every text in memory (4 bytes a number), so that a frozen backbone reads it
-            once; until it is moved, converted, loaded or trained. A change through ``parameter.data``, which torch does
-            not count, goes unnoticed.
+        keep_states: cache the states of every text in memory (4 bytes per number), so that a frozen backbone reads each
+            text once. The cache is cleared when parameters are moved, converted, loaded or changed in place. A change
+            through ``parameter.data``, which torch does not track, goes unnoticed.
 
     Attributes:
         folder: where the model was read from; empty if it was not.
-        has_text_at_end: whether the last token's state stands for the text, as in a decoder, or the first one's.
+        has_text_at_end: whether the last token's state represents the text, as in a decoder, rather than the first
+            token's.
 
     Raises:
-        ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, or has no such layer; or if
-            states are to be kept of a backbone that is not frozen.
+        ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, the layer does not exist,
+            or ``keep_states`` is set for a backbone that is not frozen.
 
     Example:
         >>> from importlib.util import find_spec
@@ -89,10 +90,10 @@ class PretrainedBackbone(nn.Module):
     def from_folder(
         cls, folder: str | os.PathLike[str], *, layer: int = -1, is_frozen: bool = False, keep_states: bool = False
     ) -> "PretrainedBackbone":
-        """Load model and tokenizer from a folder; nothing is fetched from anywhere.
+        """Load model and tokenizer from a folder; nothing is downloaded.
 
         Raises:
-            ConfigError: if the folder does not exist or holds no model; or as the class.
+            ConfigError: if the folder does not exist or contains no model, or as for the class.
             MissingExtra: if transformers is not installed.
         """
         model, tokenizer = load_backbone(folder)
@@ -110,13 +111,13 @@ class PretrainedBackbone(nn.Module):
         """Sentences, or pairs of them, as subwords on a device, by default this backbone's; see ``collate_subwords``.
 
         Raises:
-            ConfigError: for a text that is longer than the backbone reads, unless ``truncation`` is set.
+            ConfigError: for a text that is longer than the backbone can read, unless ``truncation`` is set.
         """
         subwords = collate_subwords(texts, self.tokenizer, max_length=self.max_length, truncation=truncation)
         return subwords.to(self.device if device is None else device)
 
     def save_skeleton(self, folder: Path) -> None:
-        """Write configuration and tokenizer, without parameters: enough to build this backbone anywhere and fill it."""
+        """Write the configuration and tokenizer, but no parameters: enough to rebuild the backbone and load them."""
         config: Any = self.model.config
         config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -128,7 +129,7 @@ class PretrainedBackbone(nn.Module):
 
     @property
     def device(self) -> torch.device:
-        """Where the parameters are."""
+        """The device of the parameters."""
         return next(self.model.parameters()).device
 
     def forward(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
@@ -146,35 +147,35 @@ class PretrainedBackbone(nn.Module):
         return F.pad(padded, (0, 0, 0, subwords.ids.shape[1] - padded.shape[1]))
 
     def output(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
-        """States as the backbone leaves them, whatever they are at padding."""
+        """States as the backbone returns them, arbitrary at padding."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_frozen):
             found: Any = self.model(**self.inputs(subwords), output_hidden_states=self.layer != -1)
         states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
         return states
 
     def inputs(self, subwords: SubwordBatch) -> dict[str, Any]:
-        """The keyword arguments that the model takes for these subwords; its output then has names."""
+        """The model's keyword arguments for these subwords, with which it returns its output by name."""
         segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
-        # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
+        # transformers reads the mask's values to see whether there is padding; on the meta device, the mask has none.
         mask = None if subwords.mask.is_meta else subwords.mask.long()
         return {"input_ids": subwords.ids, "attention_mask": mask, "return_dict": True, **segments}
 
     def _numbers(self) -> bytes:
-        """What states depend on beside the text: where, and in which types of numbers they are computed."""
+        """What states depend on besides the text: the device and the number types they are computed in."""
         parameter = next(self.model.parameters())
         device = parameter.device.type
         cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         return f"{parameter.device} {parameter.dtype} {cast} ".encode()
 
     def _forget_old(self) -> None:
-        """Drop the states if a parameter was changed in place, of which torch keeps count."""
+        """Drop the kept states if a parameter was changed in place; torch counts such changes."""
         version = sum(0 if one.is_inference() else one._version for one in self.model.parameters())
         if version != self._version:
             _forget(self)
             self._version = version
 
     def _apply(self, *arguments: Any, **options: Any) -> "PretrainedBackbone":
-        """Parameters that are moved or converted give other states."""
+        """Drop the kept states, as moved or converted parameters give different ones."""
         super()._apply(*arguments, **options)
         _forget(self)
         return self
@@ -188,6 +189,6 @@ class PretrainedBackbone(nn.Module):
 
 
 def _forget(backbone: PretrainedBackbone, _: Any = None) -> None:
-    """Drop the states of parameters that may have changed."""
+    """Drop the kept states, as the parameters may have changed."""
     if backbone.kept is not None:
         backbone.kept.clear()

@@ -15,23 +15,24 @@ from structattn.syntax.errors import ConfigError
 WordPooling = Literal["first", "mean"]
 Nodes = Literal["words", "text", "words and text"]
 SKELETON = "backbone"
-"""The folder of the backbone in that of a model."""
+"""The backbone's folder inside a model's folder."""
 
 
 class BackboneEmbedding(nn.Module):
     """A backbone as the embedder of any encoder: ``batch -> states of words``, in place of ``WordEmbedding``.
 
-    The sentences of the batch are tokenised when they are read, so the word ids of its vocabulary play no part. A word
-    without subwords (a tokenizer may drop characters) has a zero state.
+    The sentences of the batch are tokenised when they are read, so the batch's word ids are not used. A word without
+    subwords (a tokenizer may drop characters) has a zero state.
 
     Args:
         backbone: gives the states of subwords.
         pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of all its subwords.
         dropout: applied to the states of words.
-        nodes: which states it gives: of the ``words``; of the ``text``, which is that of one token, see ``text_state``:
-            of the first, ``[CLS]`` where the tokenizer has one, or in a decoder of the last; or of the ``words and
-            text``, in this order. Several batches are read one by one for words, and as one text of several sentences
-            for the text, truncated to what the backbone takes, of a pair the longer sentence first.
+        nodes: which states to return: those of the ``words``; that of the ``text``, which is the state of one token
+            (the first, ``[CLS]`` where the tokenizer has one, or in a decoder the last; see ``text_state``); or
+            ``words and text``, in this order. For words, several batches are read one by one. For the text, they are
+            read as one text of several sentences, truncated to the backbone's maximum length, starting with the longer
+            sentence of a pair.
         reader: ``(backbone, subwords) -> states``, for an addition to the backbone, such as a layer on top of it.
 
     Attributes:
@@ -72,7 +73,7 @@ class BackboneEmbedding(nn.Module):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What ``structattn.encoders.build`` makes this embedder from."""
+        """The embedder's configuration for ``structattn.encoders.build``."""
         return {
             "name": "backbone",
             "folder": self.backbone.folder,
@@ -89,16 +90,16 @@ class BackboneEmbedding(nn.Module):
         return {**self.config, "folder": SKELETON}
 
     def giving(self, nodes: Nodes, reader: nn.Module | None = None) -> "BackboneEmbedding":
-        """The same backbone, giving the states of other nodes, or what a reader makes of them."""
+        """The same backbone, giving the states of other nodes, or the output of a reader."""
         return BackboneEmbedding(
             self.backbone, pooling=self.pooling, dropout=self.dropout.p, nodes=nodes, reader=reader
         )
 
     def prepare(self, *batches: SentenceBatch) -> tuple[SentenceBatch, ...]:
-        """The batches with their subword tokens; those of a text of several sentences are in the first batch.
+        """The batches with their subword tokens; the first batch has those of a whole text of several sentences.
 
         Raises:
-            ConfigError: if a sentence whose words are wanted is longer than the backbone reads.
+            ConfigError: if states of words are requested for a sentence that is longer than the backbone can read.
             ValueError: if a batch does not carry its sentences.
         """
         if self.nodes == "text":
@@ -151,12 +152,12 @@ class BackboneEmbedding(nn.Module):
 def text_state(
     states: Float[Tensor, "batch subword dim"], mask: Bool[Tensor, "batch subword"], *, at_end: bool
 ) -> Float[Tensor, "batch dim"]:
-    """The state that stands for a text: its first token's, or its last one's, which alone has read it all in a decoder.
+    """The state that represents a text: its first token's, or in a decoder its last token's, which has seen all others.
 
     Args:
         states: one state per subword.
         mask: which subwords are real.
-        at_end: what ``has_text_at_end`` says of the model.
+        at_end: whether the last token's state represents the text; see ``has_text_at_end``.
 
     Example:
         >>> states, mask = torch.tensor([[[1.0], [2.0], [4.0]]]), torch.tensor([[True, True, False]])

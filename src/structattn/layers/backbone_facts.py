@@ -1,7 +1,7 @@
-"""What must be known of a model of transformers, and its configuration does not say.
+"""Facts about a Hugging Face model that its configuration does not state.
 
-Where architectures differ, the model itself is asked for its tables and attention modules, so that a new architecture
-needs no entry in a list.
+Where architectures differ, the facts are read from the model's own embedding tables and attention modules, so that a
+new architecture needs no entry in a list.
 """
 
 import inspect
@@ -15,7 +15,7 @@ _TABLES_OF_TYPES = ("token_type", "seg_embed")
 
 
 def takes_token_types(model: nn.Module) -> bool:
-    """Whether a model reads ``token_type_ids`` by a table of its own.
+    """Whether a model has an embedding table of its own for ``token_type_ids``.
 
     GPT-2 and its relatives take them as well, but add the word embeddings of tokens 0 and 1.
 
@@ -31,11 +31,11 @@ def takes_token_types(model: nn.Module) -> bool:
 
 
 def has_text_at_end(model: nn.Module) -> bool:
-    """Whether the token whose state stands for the text is the last one rather than the first.
+    """Whether the last token's state represents the text, rather than the first token's.
 
-    It is in a decoder, where a token reads those before it only, and in XLNet, which has its ``[CLS]`` at the end. The
-    attention modules say which way they read; where they do not, the model's type does: a decoder is a causal language
-    model and no masked one.
+    This holds for decoders, where a token attends only to those before it, and for XLNet, which has its ``[CLS]`` at
+    the end. The attention modules say whether they are causal; where they do not, the model's type decides: a decoder
+    is registered as a causal language model and not as a masked one.
 
     Example:
         >>> from transformers import BertConfig, BertModel, GPT2Config, GPT2Model
@@ -51,10 +51,10 @@ def has_text_at_end(model: nn.Module) -> bool:
 
 
 def max_input_length(model: nn.Module, tokenizer: Any) -> int | None:
-    """How many subwords a backbone reads at most; ``None`` if neither its configuration nor its tokenizer says so.
+    """The maximum number of subwords that a backbone reads; ``None`` if neither configuration nor tokenizer gives one.
 
-    RoBERTa's positions start behind its padding id, so two fewer fit than its configuration names; its table of
-    positions has the padding id, as those of its relatives have.
+    RoBERTa's positions start after its padding id, so two fewer fit than its configuration says. The padding id is that
+    of the position table, which covers RoBERTa's relatives as well.
 
     Example:
         >>> from types import SimpleNamespace as Named

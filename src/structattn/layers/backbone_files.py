@@ -12,19 +12,20 @@ from structattn.data.model_config import check_backbone
 from structattn.syntax.errors import ConfigError, require, shown
 from structattn.syntax.folders import check_counts
 
-# A folder may come from anybody, so none of the code that it brings or names is run.
+# A folder may come from anyone, so code that it contains or names is never run.
 _DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
 
 
 def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
     """The model and the tokenizer of a Hugging Face folder, from the disk only.
 
-    Parameters are read in float32, in whatever type they are stored: layers on top are in float32, and autocast is the
-    way to fewer bits. Without a file of parameters, as ``PretrainedBackbone.save_skeleton`` leaves it, they are fresh.
+    Parameters are loaded in float32, whatever type they are stored in: layers on top are in float32, and lower
+    precision is left to autocast. Without a parameter file, as in a folder that ``PretrainedBackbone.save_skeleton``
+    wrote, they are freshly initialised.
 
     Args:
-        folder: of the model.
-        reader: the class of transformers that reads it; ``AutoModelForQuestionAnswering`` puts a classifier on top.
+        folder: the model's folder.
+        reader: the transformers class that reads it; ``AutoModelForQuestionAnswering`` puts a classifier on top.
 
     Raises:
         ConfigError: if the folder does not exist, or transformers cannot read a model and a tokenizer from it.
@@ -43,7 +44,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
             model = auto.from_config(config, dtype=torch.float32, trust_remote_code=False)
     except ConfigError:
         raise
-    except Exception as error:  # transformers raises whatever a configuration made it stumble over
+    except Exception as error:  # transformers raises many kinds of errors for a bad configuration
         name = shown(os.fspath(folder), width=200)
         raise ConfigError(f"backbone: cannot read a model from {name}: {_first_line(error)}") from error
     return model.eval(), tokenizer
@@ -53,7 +54,8 @@ def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
     """The configuration of a Hugging Face folder, from the disk only. Code that it names is never run.
 
     Raises:
-        ConfigError: if its attention is code from somewhere else; as ``AutoConfig`` for what it cannot read.
+        ConfigError: if it names an implementation outside transformers. Unreadable files raise the errors of
+            ``AutoConfig``.
         MissingExtra: if transformers is not installed.
     """
     transformers = require("transformers", "train")
@@ -62,7 +64,7 @@ def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
     written, _ = transformers.PreTrainedConfig.get_config_dict(folder, **_DISK_ONLY)
     parts = (config, *(getattr(config, name) for name in config.sub_configs))
     for kind in ("attn_implementation", "experts_implementation"):
-        # Some versions of transformers do not read what a file calls so; it is refused by all.
+        # Some versions of transformers ignore these entries of the file; they are refused with all versions.
         for named in (written.get(kind), *(getattr(part, f"_{kind}", None) for part in parts)):
             if "/" in str(named):
                 raise ConfigError(
@@ -76,7 +78,7 @@ def read_backbone_tokenizer(folder: str | os.PathLike[str]) -> Any:
     """The tokenizer of a Hugging Face folder, from the disk only. Code that it names is never run.
 
     Raises:
-        MissingExtra: if transformers is not installed; as ``AutoTokenizer`` for what it cannot read.
+        MissingExtra: if transformers is not installed. Unreadable files raise the errors of ``AutoTokenizer``.
     """
     return require("transformers", "train").AutoTokenizer.from_pretrained(folder, **_DISK_ONLY)
 

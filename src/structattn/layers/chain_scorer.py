@@ -1,4 +1,4 @@
-"""One fact after another: a linear chain over steps, whose states are the facts, and what is read from them.
+"""Selecting one fact after another: a linear chain over steps with the facts as states, and a reader of its selections.
 
 Each step has embeddings of its own.
 
@@ -22,14 +22,14 @@ ChainPotentials = Callable[[Tensor, Tensor], tuple[Tensor, Tensor]]
 def unary_potentials(
     keys: Float[Tensor, "batch step fact dim"], queries: Float[Tensor, "batch step dim"]
 ) -> tuple[Float[Tensor, "batch step fact"], Float[Tensor, "batch step-1 fact fact"]]:
-    """``theta_k(i) = <m_i^k, u^k>``, and steps that are independent of each other: Kim et al. (2017), section 4.3.
+    """``theta_k(i) = <m_i^k, u^k>``, with steps independent of each other: Kim et al. (2017), section 4.3.
 
     Args:
         keys: ``m_i^k``.
         queries: ``u^k``.
 
     Returns:
-        Scores of the facts at each step, and of a fact after another.
+        Scores of the facts at each step, and of the transitions between facts.
 
     Example:
         >>> unary_potentials(torch.ones(1, 2, 3, 4), torch.ones(1, 2, 4))[0]
@@ -47,7 +47,7 @@ def binary_potentials(
     ``theta_{k,k+1}(i, j) = <m_i^k, u^k> + <m_i^k, m_j^{k+1}> + <m_j^{k+1}, u^{k+1}>``, and ``-inf`` for ``i = j``: no
     fact follows itself. A step between two others is on two edges, so its own term counts twice, as the equation says.
 
-    Takes and gives what `unary_potentials` does.
+    Arguments and results are those of `unary_potentials`.
 
     Example:
         >>> binary_potentials(torch.ones(1, 3, 2, 1), torch.ones(1, 3, 1))[0].tolist()
@@ -67,7 +67,7 @@ def double_counted_potentials(
     In the code of Kim et al. (2017) the edge from the start to the first fact and the edge from the last fact to the
     stop score that fact once more; the equation of section 4.3 has no such edges.
 
-    Takes and gives what `unary_potentials` does.
+    Arguments and results are those of `unary_potentials`.
 
     Example:
         >>> double_counted_potentials(torch.ones(1, 2, 2, 1), torch.ones(1, 2, 1))[0].tolist()
@@ -78,12 +78,12 @@ def double_counted_potentials(
 
 
 class StepMaps(nn.Module):
-    """A linear map of its own for each step: ``x_i^k = W_k x_i``.
+    """A separate linear map for each step: ``x_i^k = W_k x_i``.
 
     Args:
         dim: width of the facts.
         num_steps: number of steps.
-        output_dim: width of what they are mapped to.
+        output_dim: width of the mapped facts.
 
     Example:
         >>> StepMaps(4, 2, 3)(torch.ones(1, 5, 4)).shape
@@ -113,7 +113,7 @@ class ChainScorer(Scorer):
         keys: module from the facts to their keys at each step; a linear map for each step if ``None``.
         potentials: `binary_potentials`, `unary_potentials` or `double_counted_potentials`.
         temperature: all scores are divided by it.
-        noise: changes the scores of the facts, as `GumbelNoise` does.
+        noise: module that perturbs the scores of the facts, such as `GumbelNoise`.
 
     Raises:
         ValueError: if there is no step, or the temperature is not positive.
@@ -150,7 +150,7 @@ class ChainScorer(Scorer):
         self.potentials = potentials
 
     def reader(self) -> "StepReader":
-        """Each step reads a linear map of the facts of its own."""
+        """Each step reads the facts through its own linear map."""
         return StepReader(StepMaps(self.dim, self.num_steps, self.dim))
 
     def queries(self, query: Float[Tensor, "batch query_dim"]) -> Float[Tensor, "batch step query_dim"]:

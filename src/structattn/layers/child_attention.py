@@ -11,7 +11,7 @@ from structattn.layers.tree_order import Children, tree_order
 
 
 class ChildAttention(nn.Module):
-    r"""Feature-wise attention of every phrase over its children and over a candidate that is composed of them.
+    r"""Feature-wise attention of every phrase over its children and over a candidate composed from them.
 
     A word's state is :math:`h = \tanh(W x + b)`. That of a phrase with the children :math:`1 \ldots m` is
 
@@ -22,14 +22,15 @@ class ChildAttention(nn.Module):
         \alpha &= \mathrm{softmax}_{0 \ldots m}\, c \tanh(s / c) \quad \text{in each feature} \\
         h &= \alpha_0 \odot u + \sum_k \alpha_k \odot h_k
 
-    where :math:`h_l` and :math:`h_r` are the sums of the children's states as left and as right children: child *k* of
-    *m* stands at :math:`t_k = (k - 1) / (m - 1)` and counts as :math:`1 - t_k` of a left and :math:`t_k` of a right
-    child, an only child as a left one.
+    where :math:`h_l` and :math:`h_r` are the weighted sums of the children's states as left and as right children:
+    child *k* of *m* is at place :math:`t_k = (k - 1) / (m - 1)` and counts as :math:`1 - t_k` of a left and :math:`t_k`
+    of a right child; an only child is a left child.
 
     Not from a paper. The bounded, feature-wise softmax is DiSAN's (Shen et al. 2018, section on the masked
-    self-attention); children and their order are those of :class:`ConstituencyTreeLSTM`, whose forget gates look at the
-    same states. Here they share a sum of one with the candidate, so a feature is kept, chosen from a child or composed,
-    every state stays within the cube of the words' states, and no memory cell is needed beside it.
+    self-attention); children and their order are treated as in :class:`ConstituencyTreeLSTM`, whose forget gates read
+    the same states. Here the weights of the children and the candidate sum to one, so a feature can be kept, chosen
+    from one child or composed, every state stays within the cube of the words' states, and no separate memory cell is
+    needed.
 
     Args:
         dim: width of the words.
@@ -66,7 +67,7 @@ class ChildAttention(nn.Module):
             candidate, score = (own + self.bias[: 2 * self.hidden]).chunk(2, dim=-1)
             of_left, of_right = take_rows(of_children, children.parents).chunk(2, dim=-1)
             child_score = (1 - place) * of_left + place * of_right + self.bias[2 * self.hidden :]
-            # Bounded scores need no maximum to be taken out.
+            # Bounded scores cannot overflow, so their maximum is not subtracted.
             weight, child_weight = self._bounded(score).exp(), self._bounded(child_score).exp()
             total = weight + children.total(child_weight)
             return ((weight * candidate.tanh() + children.total(child_weight * child)) / total,)

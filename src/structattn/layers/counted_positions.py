@@ -1,4 +1,4 @@
-"""Positions that count what stands between two words, such as brackets that open and close, in place of all words."""
+"""Positions that count particular words, such as opening and closing brackets, in place of all words."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -6,23 +6,23 @@ from torch import Tensor, nn
 
 
 class CountedPositions(nn.Module):
-    r"""Running sums of steps that the words decide on: ``p_j = sum_{i <= j} tanh(W x_i + b)``.
+    r"""Running sums of steps that depend on the words: ``p_j = sum_{i <= j} tanh(W x_i + b)``.
 
-    Positions that count words, as usual, say how far apart two words are; the difference of these says by how much the
-    words from one to the other rise. With steps of +1 at an opening and -1 at a closing bracket it is zero within
-    one pair of brackets, however deep that is nested, which no bounded state of an LSTM can say. Not from one of the
-    five papers: Golovneva et al. (2024), "Contextual position encoding", let a query decide which words to count.
+    The difference of two ordinary positions is their distance in words; here it is the sum of the steps from one word
+    to the other. With steps of +1 at an opening and -1 at a closing bracket, it is zero between words directly inside
+    the same pair of brackets, however deeply nested, which no bounded LSTM state can express. Not from one of the five
+    papers: in Golovneva et al. (2024), "Contextual position encoding", a query decides which words to count.
 
     Args:
         dim: width of the states.
-        num_axes: how many sums.
+        num_axes: number of sums.
 
     Shape:
         - states: ``(batch, word, dim)``
-        - output: ``(batch, word, axis)``; the sum at a word includes its own step, padding has none.
+        - output: ``(batch, word, axis)``; the sum at a word includes its own step; padding adds none.
 
     Raises:
-        ValueError: for less than one sum.
+        ValueError: for fewer than one sum.
 
     Example:
         >>> positions = CountedPositions(1, 1)
@@ -43,5 +43,5 @@ class CountedPositions(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
     ) -> Float[Tensor, "batch word axis"]:
-        """The sums up to every word."""
+        """The sum up to every word."""
         return torch.tanh(self.steps(states)).masked_fill(~mask.unsqueeze(-1), 0.0).cumsum(1)

@@ -62,7 +62,7 @@ class CrossAttention(nn.Module):
     def forward(
         self, targets: Float[Tensor, "batch target dim"], source: CrossSource, *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch target dim"], Float[Tensor, "batch head target node"] | None]:
-        """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
+        """Attend; the weights are those before dropout, or ``None`` if not requested."""
         (queries,) = _heads(self.of_queries(targets), 1, self.num_heads)
         heads, weights = attention(
             queries,
@@ -77,7 +77,7 @@ class CrossAttention(nn.Module):
 
 
 class CausalAttention(nn.Module):
-    """Multi-head attention to the steps up to one's own, those of earlier calls included.
+    """Multi-head attention from each step to itself and all earlier steps, including those of earlier calls.
 
     Args:
         dim: width of the states.
@@ -130,6 +130,6 @@ class CausalAttention(nn.Module):
 
 
 def _heads(projected: Tensor, parts: int, num_heads: int) -> tuple[Tensor, ...]:
-    """Several projections side by side, each as ``(batch, head, position, channel)``."""
+    """Split concatenated projections, each into ``(batch, head, position, channel)``."""
     divided: Tensor = projected.unflatten(-1, (parts, num_heads, -1)).permute(2, 0, 3, 1, 4)
     return divided.unbind(0)

@@ -44,8 +44,8 @@ class DependencyScorer(Scorer):
     ``theta_ij = tanh( s^T tanh(W_1 h_i + W_2 h_j + b) )`` for the head ``i`` of word ``j``. The paper's states ``h``
     come from a bidirectional LSTM.
 
-    Not in the paper: positions ``p`` of the words, such as `CountedPositions`, put ``V (p_j - p_i)`` beside the states;
-    the root's are zero.
+    Not in the paper: positions ``p`` of the words, such as `CountedPositions`, add ``V (p_j - p_i)`` inside the inner
+    tangent; the root's position is zero.
 
     Args:
         dim: width of the states.
@@ -55,9 +55,9 @@ class DependencyScorer(Scorer):
             `independent_heads` (simple attention).
         bound: the outer function; ``nn.Tanh()`` if ``None``.
         temperature: all scores are divided by it.
-        noise: changes the scores, as `GumbelNoise` does.
-        positions: module ``(states of the words, mask)`` to positions ``(batch, word, axis)``, with their number in
-            ``num_axes``.
+        noise: module that perturbs the scores, such as `GumbelNoise`.
+        positions: module from ``(states of the words, mask)`` to positions ``(batch, word, axis)``, with the number of
+            axes in ``num_axes``.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -109,13 +109,13 @@ class HeadReader(Reader):
 
     ``parent_j = sum_i p(z_ij = 1) x_i``, and with ``with_children`` also ``child_i = sum_j p(z_ij = 1) x_j``. The
     output is ``parent``, or ``[parent; child]``; the paper puts the word itself in front. ``x_0`` is the learned state
-    of the root. The weights ``(batch, 1, word, word)`` leave it out: what is missing to one in a row is its share.
+    of the root. The weights ``(batch, 1, word, word)`` leave the root out: a row sums to one minus the root's share.
 
     Args:
         dim: width of the states.
-        with_children: whether the expected sum of the children stands next to the expected head.
-        value_dim: width of the values, if they differ from the states that score heads; in the paper
-            (section 4.4) a BiLSTM scores, and projected word vectors are the values. The states themselves if ``None``.
+        with_children: whether the expected sum of the children is concatenated to the expected head.
+        value_dim: width of the values, if these are not the states that heads are scored from: in the paper (section
+            4.4), a BiLSTM scores and the values are projected word vectors. If ``None``, the values are the states.
 
     Raises:
         ValueError: in ``forward``, for values of another width.
@@ -143,7 +143,7 @@ class HeadReader(Reader):
         return self.root if self.root_value is None else self.root_value
 
     def enter(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "batch node dim"]:
-        """The states, behind that of the root."""
+        """The states with that of the root in front."""
         return _behind(self.root, states)
 
     def forward(

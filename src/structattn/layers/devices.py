@@ -36,7 +36,7 @@ class Hardware:
     """A device and its precision.
 
     Attributes:
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
+        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where it is available.
         mixed_precision: ``bf16`` and ``fp16`` compute products in 16 bits; ``fp16`` needs a GPU.
 
     Raises:
@@ -58,24 +58,24 @@ class Hardware:
     def __post_init__(self) -> None:
         check_choices(self, "")
         if self.device == "cpu" and self.mixed_precision == "fp16":
-            raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+            raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU use bf16 or no")
 
     def torch_device(self) -> "torch.device":
         """The device.
 
-        In bfloat16 products are slow on a processor without instructions for it; the log says so, once.
+        Products in bfloat16 are slow on a processor without instructions for it; a warning is logged once.
 
         Raises:
-            ConfigError: if it is not there, or if ``fp16`` is asked for where there is no GPU.
+            ConfigError: if it is not available, or if ``fp16`` is requested without a GPU.
         """
         import torch
 
         there = torch.cuda.is_available()
         if self.device == "cuda" and not there:
-            raise ConfigError("device: cuda is not available on this machine; take cpu")
+            raise ConfigError("device: cuda is not available on this machine; use cpu")
         chosen = "cuda" if there and self.device != "cpu" else "cpu"
         if chosen == "cpu" and self.mixed_precision == "fp16":
-            raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU take bf16 or no")
+            raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU use bf16 or no")
         if chosen == "cpu" and self.mixed_precision == "bf16" and lacks_bfloat16():
             _warn_of_bfloat16()
         return torch.device(chosen)
@@ -90,7 +90,7 @@ class Hardware:
         return placed
 
     def autocast(self) -> AbstractContextManager[object]:
-        """Within it, products are computed in the chosen precision.
+        """A context in which products are computed in the chosen precision.
 
         Raises:
             ConfigError: as ``torch_device``.
@@ -105,7 +105,7 @@ class Hardware:
 
 @cache
 def lacks_bfloat16() -> bool:
-    """Whether oneDNN, which computes products for torch on a CPU, has none in bfloat16 for this processor."""
+    """Whether oneDNN, which computes torch's products on a CPU, lacks bfloat16 for this processor."""
     import torch
 
     return torch.backends.mkldnn.is_available() and not torch.ops.mkldnn._is_mkldnn_bf16_supported()

@@ -11,7 +11,7 @@ from structattn.data import SentenceBatch
 
 
 class WordEmbedding(nn.Module):
-    r"""A table of word vectors, of which some rows are learnt, some are frozen and two are always zero.
+    r"""A table of word vectors: some rows are learnt, some are frozen, and two are always zero.
 
     Ids follow ``Vocabulary``: 0 is padding and 1 the unknown word, both zero and never trained (as in the code of
     Shen et al. 2018); then the trained words; the last ``num_frozen`` words keep the vectors they were given.
@@ -51,7 +51,7 @@ class WordEmbedding(nn.Module):
         self.weight = nn.Parameter(torch.empty(vocab_size - num_frozen, dim))
         self.register_buffer("frozen", torch.zeros(num_frozen, dim))
         self.dropout = nn.Dropout(dropout)
-        # Close to the size of common pretrained vectors, so that a model meets the same scale with and without them.
+        # Close to the size of common pretrained vectors, so that a model sees the same scale with and without them.
         nn.init.normal_(self.weight, std=dim**-0.5)
         nn.init.normal_(self.frozen, std=dim**-0.5)
         with torch.no_grad():
@@ -59,7 +59,7 @@ class WordEmbedding(nn.Module):
 
     @property
     def config(self) -> dict[str, Any]:
-        """What ``structattn.encoders.build`` makes this embedder from, apart from the number of words."""
+        """The embedder's configuration for ``structattn.encoders.build``, without the number of words."""
         return {
             "name": "words",
             "dim": self.output_dim,
@@ -68,15 +68,16 @@ class WordEmbedding(nn.Module):
         }
 
     def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch word dim"]:
-        """Look the words up; padding comes out exactly zero.
+        """Look the words up; padding is exactly zero.
 
-        Other batches hold the sentences that follow in each text; their words follow behind the padding of the first.
+        Other batches contain the sentences that follow in each text; their words come after the padding of the first
+        batch.
         """
         return torch.cat([self._look_up(one) for one in (batch, *others)], 1) if others else self._look_up(batch)
 
     def _look_up(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
         first_frozen = len(self.weight)
-        # Unknown words are read from the padding row, which is the row that F.embedding gives no gradient.
+        # Unknown words read the padding row, the one that F.embedding gives no gradient.
         trained = batch.tokens.masked_fill((batch.tokens == 1) | (batch.tokens >= first_frozen), 0)
         states = F.embedding(trained, self.weight, padding_idx=0)
         if len(self.frozen):
@@ -87,7 +88,7 @@ class WordEmbedding(nn.Module):
 
     @torch.no_grad()
     def load_vectors(self, matrix: Float[Tensor, "vocabulary dim"]) -> None:
-        """Replace the table by pretrained vectors, one row per word id; rows 0 and 1 stay zero.
+        """Replace the table with pretrained vectors, one row per word id; rows 0 and 1 stay zero.
 
         Raises:
             ValueError: if the matrix does not have this table's shape.

@@ -31,7 +31,7 @@ class PartDistribution(Protocol):
         ...
 
     def entropy(self) -> Tensor:
-        """Entropy of each structure."""
+        """Entropy for each item of the batch."""
         ...
 
 
@@ -87,8 +87,8 @@ class StraightThroughSample:
 class GumbelNoise(nn.Module):
     r"""Scores plus independent noise ``-scale log(-log(uniform))`` while training; in evaluation the scores themselves.
 
-    The best structure of perturbed scores is a random structure: Papandreou and Yuille (2011), section 2; exact for a
-    single choice, approximate for structures.
+    The best structure under perturbed scores is a random structure (Papandreou and Yuille 2011, section 2): an exact
+    sample for a single choice, an approximate one for structures.
 
     Args:
         scale: how strong the noise is.
@@ -111,7 +111,7 @@ class GumbelNoise(nn.Module):
         self.generator = generator
 
     def forward(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Perturb; what is forbidden stays forbidden."""
+        """Perturb; forbidden parts stay forbidden."""
         if not self.training:
             return scores
         # An exponential variable is -log(uniform); the smallest number keeps its logarithm finite.
@@ -120,7 +120,9 @@ class GumbelNoise(nn.Module):
 
 
 def normalised(weights: Float[Tensor, "*batch key"], total: float | None) -> Float[Tensor, "*batch key"]:
-    """Weights scaled to sum to ``total``, unless it is ``None``; Kim et al. (2017), section 4.2. Rows of zeros stay.
+    """Weights scaled to sum to ``total``, unless it is ``None``: Kim et al. (2017), section 4.2.
+
+    Rows of zeros stay zero.
 
     Example:
         >>> normalised(torch.tensor([[1.0, 3.0], [0.0, 0.0]]), 2.0)

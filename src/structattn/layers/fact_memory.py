@@ -1,6 +1,6 @@
 """Facts as vectors, and two ways to select some of them for a question: hop by hop, and as a chain of facts.
 
-Each step has embeddings of its own, shared with the next step, as in memory networks.
+Each step has its own embeddings; as in memory networks, its value embeddings are the next step's key embeddings.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks, sections 2 and 4.1; Kim et al. (2017), section 4.3.
 """
@@ -26,8 +26,8 @@ class FactEmbedding(nn.Module):
     Args:
         vocab_size: number of word ids; 0 is padding.
         dim: width of the vectors.
-        num_times: how many places in time there are; what is older is as old as the oldest.
-        deviation: standard deviation of both tables at the start.
+        num_times: number of ages that are told apart; older facts share the last one.
+        deviation: initial standard deviation of both tables.
 
     Example:
         >>> embedding = FactEmbedding(9, 4, num_times=5)
@@ -47,7 +47,7 @@ class FactEmbedding(nn.Module):
     def words_only(self, words: Int[Tensor, "batch fact word"]) -> Float[Tensor, "batch fact dim"]:
         """Embed text without temporal encoding, such as a question."""
         dim, width = self.words.embedding_dim, words.shape[-1]
-        # Shares of the way through the sentence and through the features, for each word and each feature.
+        # The relative position of each word in its sentence and of each feature in the vector.
         length = (words != 0).sum(-1, keepdim=True).clamp(min=1)
         word = torch.arange(1, width + 1, device=words.device) / length
         feature = torch.arange(1, dim + 1, device=words.device) / dim
@@ -58,7 +58,7 @@ class FactEmbedding(nn.Module):
     def forward(
         self, words: Int[Tensor, "batch fact word"], num_facts: Int[Tensor, " batch"]
     ) -> Float[Tensor, "batch fact dim"]:
-        """Embed facts; of each item the first ``num_facts`` are real, and what is padded has no meaning."""
+        """Embed facts; the first ``num_facts`` of each item are real, and the output for the others has no meaning."""
         facts = self.words_only(words)
         ago = num_facts[:, None] - 1 - torch.arange(words.shape[1], device=words.device)
         timed: Tensor = facts + self.times(ago.clamp(0, self.times.num_embeddings - 1))
@@ -68,9 +68,9 @@ class FactEmbedding(nn.Module):
 class LinearStart(nn.Module):
     """A layer that can leave its softmax out, as memory networks do at the start of training.
 
-    Sukhbaatar et al. (2015), section 4.2. The switch is a plain truth value, which a forward pass reads without waiting
-    for a device and a compiled graph takes for given; it is part of the state all the same: a model that was kept
-    during the linear start answers as it did then.
+    Sukhbaatar et al. (2015), section 4.2. The switch is a plain ``bool``, which a forward pass reads without waiting
+    for a device and a compiled graph treats as a constant. It is nevertheless part of the state dictionary: a model
+    saved during the linear start answers as it did then.
 
     Attributes:
         is_linear: whether the softmax is left out.
@@ -100,7 +100,7 @@ def _restore_switch(layer: LinearStart, state: dict[str, Tensor], prefix: str, *
 class MemoryHops(LinearStart):
     r"""``p^k = softmax(<m_i^k, u^k>)``, ``u^{k+1} = u^k + sum_i p_i^k o_i^k``: Sukhbaatar et al. (2015), section 2.
 
-    While ``is_linear`` holds the softmax is left out (linear start, section 4.2). Padding must be finite.
+    While ``is_linear`` is true, the softmax is left out (linear start, section 4.2). Padding must be finite.
 
     Example:
         >>> keys = torch.ones(1, 2, 3, 4)
@@ -141,9 +141,10 @@ class MemoryHops(LinearStart):
 class FactChain(LinearStart):
     r"""A chain over facts: ``c = sum_k sum_i p(z_k = i) o_i^k``, answer vector ``c + u^K``: Kim et al. (2017), 4.3.
 
-    ``u^{k+1} = Q u^k``. While ``is_linear`` holds no softmax is taken, as in the linear start of memory networks. What
-    stands for the marginals then is ours, a message forward of the chain: ``w_1(i) = theta_1(i)`` and
-    ``w_{k+1}(j) = theta_{k+1}(j) + mean_i w_k(i) theta_{k,k+1}(i, j)``, zero for forbidden pairs.
+    ``u^{k+1} = Q u^k``. While ``is_linear`` is true, no softmax is taken, as in the linear start of memory networks.
+    The marginals are then replaced by messages passed forward along the chain (ours, not the paper's):
+    ``w_1(i) = theta_1(i)`` and ``w_{k+1}(j) = theta_{k+1}(j) + mean_i w_k(i) theta_{k,k+1}(i, j)``, where forbidden
+    pairs count as zero.
 
     Args:
         dim: width of the vectors.
@@ -165,9 +166,9 @@ class FactChain(LinearStart):
 
     @property
     def scorer(self) -> ChainScorer:
-        """What gives the distribution over sequences of facts."""
+        """The scorer that gives the distribution over sequences of facts."""
         scorer = self.attention.scorer
-        assert isinstance(scorer, ChainScorer)  # as it was made
+        assert isinstance(scorer, ChainScorer)  # set in __init__
         return scorer
 
     def distribution(

@@ -35,10 +35,10 @@ class Token2Token(nn.Module):
 
     Args:
         dim: width of the states.
-        mask: ``"forward"`` (``j < i``), ``"backward"`` (``j > i``), ``"diagonal"`` (``j != i``), or a prior of which
-            the mask is used, for example ``Relation("link", as_mask=True)``.
+        mask: ``"forward"`` (``j < i``), ``"backward"`` (``j > i``), ``"diagonal"`` (``j != i``), or a prior, of which
+            only the mask is used, for example ``Relation("link", as_mask=True)``.
         scale: the bound ``c`` of the scores.
-        dropout: applied once to what enters both ``W_1`` and ``W_2``; values and weights are not dropped.
+        dropout: applied once to the common input of ``W_1`` and ``W_2``, but not to values and weights.
 
     Raises:
         ValueError: for a scale that is not positive, an unknown mask, a relation that is not a mask, or a prior that is
@@ -84,7 +84,7 @@ class Token2Token(nn.Module):
 
         Args:
             states: the words' states.
-            batch: the sentences; their mask is enough unless the prior wants more, and ``None`` means no padding.
+            batch: the sentences; their mask is enough unless the prior reads more, and ``None`` means no padding.
             need_weights: whether to compute the weights as well.
         """
         batch = batch_of(states, batch, wanted_by="Token2Token")
@@ -130,10 +130,11 @@ class DirectionalSelfAttention(nn.Module):
         dim: width of the input.
         hidden: width of everything else, the output included.
         mask: as in :class:`Token2Token`.
-        ref_biases: three redundant biases in the gate, as the authors' code has them.
+        ref_biases: three redundant biases in the gate, as in the authors' code.
         scale: as in :class:`Token2Token`.
         activation: ``act``; ELU if ``None``, as in the paper.
-        dropout: applied to what enters each of the five matrices, once for the two of the attention.
+        dropout: applied to the input of each of the five matrices, once for the two of the attention, which share
+            theirs.
 
     Raises:
         ValueError: as :class:`Token2Token`.
@@ -178,7 +179,7 @@ class DirectionalSelfAttention(nn.Module):
 
 
 class Source2Token(nn.Module):
-    r"""Feature-wise attention of the whole sentence to its words; it makes one vector of them.
+    r"""Feature-wise attention of the whole sentence to its words, which pools them into one vector.
 
     ``f_j = W_b act(W_a x_j + b_a) + b_b``, ``P = softmax_j(f)`` over real words, ``s = sum_j P_j * x_j``
     (Shen et al. 2018, source2token self-attention).
@@ -186,7 +187,7 @@ class Source2Token(nn.Module):
     Args:
         dim: width of the states and of the vector.
         activation: ``act``; ELU if ``None``, as in the paper.
-        dropout: applied to what enters ``W_a`` and ``W_b``; the values ``x`` are not dropped.
+        dropout: applied to the inputs of ``W_a`` and ``W_b``, but not to the values ``x``.
 
     Example:
         >>> pooler = Source2Token(300)
@@ -207,7 +208,7 @@ class Source2Token(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool the real states, all of them if ``mask`` is ``None``; no real state gives the zero vector."""
+        """Pool the real states, all of them if ``mask`` is ``None``; without any, the vector is zero."""
         mask = mask_of(states, mask, wanted_by=type(self).__name__)
         return _pool(states, mask, self.scorer, need_weights=need_weights)
 
@@ -221,7 +222,7 @@ class AdditivePooling(nn.Module):
     Args:
         dim: width of the states and of the vector.
         activation: ``act``; ELU if ``None``.
-        dropout: applied to what enters ``W`` and ``w``; the values are not dropped.
+        dropout: applied to the inputs of ``W`` and ``w``, but not to the values.
 
     Example:
         >>> pooler = AdditivePooling(300)

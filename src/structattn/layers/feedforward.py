@@ -10,11 +10,11 @@ from structattn.layers.linear import glorot_linear
 
 
 class FeedForward(nn.Module):
-    r"""``FFN(x) = max(0, x W1 + b1) W2 + b2``, applied to every position alone.
+    r"""``FFN(x) = max(0, x W1 + b1) W2 + b2``, applied to every position separately.
 
     Args:
         dim: width of input and output.
-        hidden: width of the layer between.
+        hidden: width of the hidden layer.
         dropout: applied to the hidden layer.
 
     Example:

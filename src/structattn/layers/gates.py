@@ -20,8 +20,8 @@ class FusionGate(nn.Module):
 
     Args:
         dim: width of input, update and output.
-        dropout: applied to what enters ``W1`` and ``W2``; the values that are mixed are not dropped.
-        ref_biases: three redundant biases (one per matrix and one of the sum), as the authors' code has them.
+        dropout: applied to the inputs of ``W1`` and ``W2``, but not to the values that are mixed.
+        ref_biases: three redundant biases (one per matrix and one for the sum), as in the authors' code.
 
     Example:
         >>> gate = FusionGate(4)
@@ -46,14 +46,14 @@ class FusionGate(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch query dim"], Float[Tensor, "batch query dim"] | None]:
-        """Mix ``input`` and ``update``; the second result is the gate, or ``None`` if it is not asked for."""
-        # The biases are added to each other first: they are vectors, the scores are not.
+        """Mix ``input`` and ``update``; the second result is the gate, or ``None`` if not requested."""
+        # The biases are summed first: they are vectors, which the scores are not.
         bias: Tensor = self.bias
         for linear in (self.from_input, self.from_update):
             bias = bias if linear.bias is None else bias + linear.bias
         scores = F.linear(self.dropout(input), self.from_input.weight, bias)
         gate = (scores + F.linear(self.dropout(update), self.from_update.weight)).sigmoid()
-        # Mixed precision may hand over three types; lerp wants one.
+        # Mixed precision may give three different types; lerp expects one.
         dtype = torch.promote_types(input.dtype, update.dtype)
         return torch.lerp(update.to(dtype), input.to(dtype), gate.to(dtype)), gate if need_weights else None
 
@@ -61,13 +61,13 @@ class FusionGate(nn.Module):
 class ProjectedFusionGate(nn.Module):
     r"""The gate of MS-SAN: input and update are projected first, then mixed by a :class:`FusionGate`.
 
-    ``I = W_I x``, ``O = W_O s``, ``f = sigmoid(W_1 I + W_2 O + b)``, output ``f * I + (1 - f) * O``
-    (arXiv 2012.14642, fusion gate): four square matrices and one bias, ``4 dim^2 + dim`` parameters. It declares no
-    ``weights_axes`` of its own: the gate inside does, and a picture should show it once.
+    ``I = W_I x``, ``O = W_O s``, ``f = sigmoid(W_1 I + W_2 O + b)``, output ``f * I + (1 - f) * O`` (arXiv 2012.14642,
+    fusion gate): four square matrices and one bias, ``4 dim^2 + dim`` parameters. It declares no ``weights_axes`` of
+    its own: the inner gate does, and a picture should show the gate once.
 
     Args:
         dim: width of input, update and output.
-        dropout: applied to what enters ``W_1`` and ``W_2``.
+        dropout: applied to the inputs of ``W_1`` and ``W_2``.
 
     Example:
         >>> gate = ProjectedFusionGate(3)
@@ -89,7 +89,7 @@ class ProjectedFusionGate(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch query dim"], Float[Tensor, "batch query dim"] | None]:
-        """Project both, then mix; the second result is the gate, or ``None`` if it is not asked for."""
+        """Project both, then mix; the second result is the gate, or ``None`` if not requested."""
         mixed: tuple[Tensor, Tensor | None] = self.gate(
             self.project_input(input), self.project_update(update), need_weights=need_weights
         )

@@ -1,4 +1,4 @@
-"""What attention layers are called with beside the states: nothing, a word mask, or a batch."""
+"""The second argument of attention layers, after the states: nothing, a word mask, or a batch."""
 
 import torch
 from jaxtyping import Bool, Float
@@ -13,11 +13,11 @@ def batch_of(
     *,
     wanted_by: str,
 ) -> SentenceBatch:
-    """The batch that was given, or one that knows a mask and nothing else.
+    """The given batch, or a batch with a mask and nothing else.
 
     Args:
         states: the words' states.
-        given: a batch; a mask, ``True`` at words, if nothing else is wanted; ``None`` if all states are words.
+        given: a batch; a mask, ``True`` at words, if nothing else is needed; ``None`` if all states are words.
         wanted_by: the layer, named in the error.
 
     Raises:
@@ -41,7 +41,7 @@ def mask_of(
     *,
     wanted_by: str,
 ) -> Bool[Tensor, "batch node"]:
-    """Which states are real: the mask of the batch, or the mask that was given, or all of them.
+    """Which states are real: those of the batch's mask or the given mask, or all of them.
 
     Raises:
         ValueError: if there are not as many words as states.

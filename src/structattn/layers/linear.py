@@ -7,7 +7,7 @@ from structattn.functional import linear
 
 
 class Linear(nn.Linear):
-    """``torch.nn.Linear`` by ``structattn.functional.linear``, for models that read many batches without gradients.
+    """``torch.nn.Linear`` with ``structattn.functional.linear``, for models that read many batches without gradients.
 
     Example:
         >>> import torch
@@ -29,7 +29,7 @@ def glorot_linear(
         inputs: width of the input.
         outputs: width of the output.
         bias: whether there is a bias.
-        blocks: number of equal maps stacked in this one, each of which is started as if it stood alone.
+        blocks: number of equal maps stacked in this one, each initialised as a map of its own.
         kind: the class of the map.
 
     Example:

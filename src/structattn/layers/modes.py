@@ -1,4 +1,4 @@
-"""Evaluation mode within a block; afterwards every module is in the mode it was in."""
+"""Evaluation mode within a block; afterwards, every module returns to its previous mode."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -9,7 +9,7 @@ from torch import nn
 
 @contextmanager
 def evaluation_mode(module: nn.Module) -> Iterator[None]:
-    """Evaluation mode; afterwards each module is again in the mode it was in.
+    """Put a module in evaluation mode; afterwards, each of its parts returns to its previous mode.
 
     Example:
         >>> layer = nn.Sequential(nn.Dropout().eval(), nn.Dropout())
@@ -30,7 +30,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """The same without gradients.
+    """As ``evaluation_mode``, without gradients.
 
     Example:
         >>> layer = nn.Linear(1, 1)

@@ -1,8 +1,8 @@
 """Poolers: many states become one vector.
 
-Each takes ``(states)``, ``(states, mask)`` or ``(states, batch)`` and returns ``(vector, weights)``, the weights of
-shape ``(batch, key, feature)`` and only on request, so that any of them fits any encoder. A sentence without words
-gives the zero vector.
+Each takes ``(states)``, ``(states, mask)`` or ``(states, batch)`` and returns ``(vector, weights)``, so that any of
+them fits any encoder. The weights, of shape ``(batch, key, feature)``, are computed only on request. A sentence without
+words gives the zero vector.
 """
 
 from collections.abc import Iterable
@@ -59,7 +59,7 @@ class AttentivePooling(nn.Module):
 class MaxPooling(nn.Module):
     """The largest value of each feature among the real states.
 
-    The weights are one at the state that won and zero elsewhere.
+    The weights are one at the winning state and zero elsewhere.
 
     Example:
         >>> states = torch.tensor([[[1.0, 5.0], [2.0, 4.0], [9.0, 9.0]]])
@@ -113,7 +113,7 @@ class MeanPooling(nn.Module):
 
 
 class Concat(nn.Module):
-    """The vectors of several poolers side by side; MS-SAN uses attentive pooling next to max pooling.
+    """The concatenated vectors of several poolers; MS-SAN uses attentive and max pooling.
 
     Args:
         poolers: modules ``(states, mask, need_weights) -> (vector, weights)``, at least one.
@@ -140,7 +140,7 @@ class Concat(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool with each; the weights, too, stand side by side along the features."""
+        """Pool with each; the weights, too, are concatenated along the features."""
         pooled = [pooler(states, mask, need_weights=need_weights) for pooler in self.poolers]
         vector = torch.cat([vector for vector, _ in pooled], dim=-1)
         weights = [weights for _, weights in pooled if weights is not None]

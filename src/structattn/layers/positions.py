@@ -26,7 +26,7 @@ def sinusoids(positions: Int64[Tensor, " position"], dim: int, *, dtype: torch.d
     """``PE(t, 2i) = sin(t / 10000^(2i / dim))`` and ``PE(t, 2i + 1)`` the cosine; positions may be negative.
 
     Args:
-        positions: whole numbers.
+        positions: integers.
         dim: width of a position's vector.
         dtype: type of the result; half precision is computed in single precision.
 

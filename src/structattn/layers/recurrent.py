@@ -1,8 +1,8 @@
 """LSTMs over padded batches, without packing them.
 
 Hochreiter and Schmidhuber 1997; the initial forget gate as in Jozefowicz et al. 2015. Kernels for padded batches are
-two to six times faster on a CPU than those for packed ones. In a graph of ``torch.compile`` a layer is one node that
-calls the same kernel; in a program of ``torch.export`` it is a scan over the words.
+two to six times faster on a CPU than those for packed ones. In a ``torch.compile`` graph, a layer is one node that
+calls the same kernel; in a ``torch.export`` program, it is a scan over the words.
 """
 
 import contextlib
@@ -20,17 +20,18 @@ from structattn.layers.devices import lacks_bfloat16
 
 
 class LSTM(nn.RNNBase):
-    r"""Layers of LSTM over padded sentences, with the parameters of ``torch.nn.LSTM``.
+    r"""LSTM layers over padded sentences, with the parameters of ``torch.nn.LSTM``.
 
-    ``i, f, g, o = W x_t + U h_{t-1} + b`` (each its own), ``c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g)``,
-    ``h_t = sigmoid(o) tanh(c_t)``.
+    ``i, f, g, o = W x_t + U h_{t-1} + b`` (each with its own parameters),
+    ``c_t = sigmoid(f) c_{t-1} + sigmoid(i) tanh(g)``, ``h_t = sigmoid(o) tanh(c_t)``.
 
     Args:
         dim: width of the words.
         hidden: width of each direction.
         num_layers: number of layers.
         bias: whether the gates have biases, two each as in torch.
-        bidirectional: whether a second LSTM reads from right to left, its states beside those of the first.
+        bidirectional: whether a second LSTM reads from right to left; its states are concatenated to those of the
+            first.
         dropout: between the layers.
 
     Example:
@@ -48,7 +49,7 @@ class LSTM(nn.RNNBase):
         bidirectional: bool = False,
         dropout: float = 0.0,
     ) -> None:
-        # torch warns of dropout where there is nothing between layers.
+        # torch warns about dropout in a single layer, as there is nothing between layers.
         between = dropout if num_layers > 1 else 0.0
         super().__init__(
             "LSTM", dim, hidden, num_layers, bias, batch_first=True, dropout=between, bidirectional=bidirectional
@@ -73,11 +74,11 @@ class LSTM(nn.RNNBase):
     def read_on(
         self, states: Float[Tensor, "batch word dim"], start: tuple[Tensor, Tensor]
     ) -> tuple[Float[Tensor, "batch word hidden"], tuple[Tensor, Tensor]]:
-        """The states of the last layer and what is left of all, hidden and cell, from such a start.
+        """The states of the last layer, and the final hidden and cell states of all layers, from a given start.
 
         Args:
             states: the words.
-            start: for each layer and direction the hidden states and the cells before the first word, as
+            start: the hidden states and the cell states before the first word, for each layer and direction, as
                 (layers, batch, hidden).
         """
         dropout = self.dropout if self.training else 0.0
@@ -90,11 +91,11 @@ class LSTM(nn.RNNBase):
 
 
 def bidirectional_lstm(dim: int, hidden: int) -> LSTM:
-    r"""One layer for ``read_both_ways``: one LSTM forward, one backward, their states side by side.
+    r"""One layer for ``read_both_ways``: one LSTM forward, one backward, their states concatenated.
 
-    The gates have one bias as in the papers, not the two of torch: it is the column of ``W`` that meets a constant 1
-    put beside every word. Every gate's matrices start Glorot-uniform, the biases at zero except for the forget gate's,
-    which start at one.
+    The gates have one bias as in the papers, not the two of torch: it is the column of ``W`` for a constant 1 appended
+    to every word. Every gate's matrices start Glorot-uniform, the biases at zero except for the forget gate's, which
+    start at one.
 
     Args:
         dim: width of the words.
@@ -119,13 +120,13 @@ def bidirectional_lstm(dim: int, hidden: int) -> LSTM:
 def read_both_ways(
     lstm: nn.Module, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
 ) -> Float[Tensor, "batch word two_hidden"]:
-    """States of the real words; padded ones come out zero.
+    """States of the real words; padded ones are zero.
 
-    There are no biases, so an LSTM that has read only zeros is as it was at its start: with zeros at padding, the
-    constant 1 included, the backward reader starts at the last word, exactly.
+    There are no biases, so an LSTM that has read only zeros is still in its initial state: with zeros at padding, also
+    in place of the constant 1, the backward LSTM starts exactly at the last word.
 
     Args:
-        lstm: what ``bidirectional_lstm`` made.
+        lstm: as made by ``bidirectional_lstm``.
         states: the words.
         mask: True at real words.
 
@@ -159,19 +160,19 @@ def _read_on(
     bidirectional: bool,
     dropout: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
-    """torch's own kernels; in float32 on a processor that has none of autocast's type."""
+    """torch's own kernels, in float32 on a processor that has none for autocast's type."""
     if states.is_cpu and torch.is_autocast_enabled("cpu") and _lacks(torch.get_autocast_dtype("cpu")):
         with torch.autocast("cpu", enabled=False):
             hidden, cell = (one.float() for one in start)
             return _read_on(states.float(), (hidden, cell), weights, num_layers, bidirectional, dropout)
     has_biases = len(weights) == 4 * num_layers * (2 if bidirectional else 1)
-    # A kernel keeps for the backward pass what it is told that training needs.
+    # A kernel saves what the backward pass needs only if it is told to train.
     train = dropout > 0 or torch.is_grad_enabled()
     return torch.lstm(states, start, [*weights], has_biases, num_layers, dropout, train, bidirectional, True)
 
 
 def _lacks(dtype: torch.dtype) -> bool:
-    """Whether there is no LSTM of this type on the processor: oneDNN has none of float16 for most."""
+    """Whether the processor has no LSTM kernel for this type: oneDNN has none for float16 on most."""
     return dtype == torch.float16 or (dtype == torch.bfloat16 and lacks_bfloat16())
 
 
@@ -208,7 +209,7 @@ def _read_layer(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) 
 def _read_layer_backward(
     states: Tensor, weights: Sequence[Tensor], bidirectional: bool, gradient: Tensor
 ) -> list[Tensor]:
-    """The gradients of the states and of the weights; the layer is read once more, as nothing of it was kept."""
+    """The gradients of the states and of the weights; the layer is run once more, as no activations were saved."""
     with _autograd_inside_an_operator():
         inputs = [tensor.detach().requires_grad_() for tensor in (states, *weights)]
         read = _read(inputs[0], inputs[1:], 1, bidirectional)
@@ -218,7 +219,7 @@ def _read_layer_backward(
 
 @contextlib.contextmanager
 def _autograd_inside_an_operator() -> Iterator[None]:
-    """Autograd works inside: torch calls an operator's implementation with it switched off."""
+    """Enable autograd within a block, as torch calls an operator's implementation with autograd switched off."""
     with contextlib.ExitStack() as keys, torch.enable_grad():
         for key in (torch._C.DispatchKey.AutogradFunctionality, torch._C.DispatchKey.ADInplaceOrView):
             keys.enter_context(torch._C._SetExcludeDispatchKeyGuard(key, False))

@@ -39,7 +39,7 @@ def entropy_term(distribution: HasEntropy, strength: float) -> Float[Tensor, ""]
 
     Args:
         distribution: what a scorer or ``StructuredAttention.distribution`` returns.
-        strength: weight of the term, in the unit of the loss for each nat.
+        strength: weight of the term, in units of the loss per nat.
 
     Example:
         >>> import torch

@@ -1,4 +1,4 @@
-"""Query and key maps whose raw scores are trained to be a relation between words: the heads of HYDRA.
+"""Query and key maps whose raw scores are trained to match a relation between words: the heads of HYDRA.
 
 "HYDRA" (arXiv 2109.05349), equations 1 to 4: ``q^h = X W_q^h + b_q^h``, ``k^h = X W_k^h + b_k^h``,
 ``M^h = q^h (k^h)^T / sqrt(d_k)``, and ``L_h = (1 / n^2) sum_ij (M*_ij - M^h_ij)^2``. The heads are trained before any
@@ -17,14 +17,15 @@ from structattn.functional.masking import very_negative
 from structattn.functional.precision import full_precision
 from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
 
-# Weights of HYDRA's heads start like BERT's.
+# Weights of HYDRA's heads are initialised like BERT's.
 INITIAL_DEVIATION = 0.02
 
 
 class RelationHeads(nn.Module):
-    r"""Heads that score pairs of states, trainable alone against a relation.
+    r"""Heads that score pairs of states and can be trained on their own against a relation.
 
-    ``M^h = (X W_q^h + b_q^h) (X W_k^h + b_k^h)^T / sqrt(head_dim)``: before any softmax, nothing masked. Row = query.
+    ``M^h = (X W_q^h + b_q^h) (X W_k^h + b_k^h)^T / sqrt(head_dim)``: scores before any softmax or mask. Rows are
+    queries.
 
     Args:
         dim: width of the states.
@@ -57,7 +58,7 @@ class RelationHeads(nn.Module):
             nn.init.zeros_(linear.bias)
 
     def scores(self, states: Float[Tensor, "batch node dim"]) -> Float[Tensor, "batch head node node"]:
-        """Scores of all pairs in float32 (float64 for such states), also under autocast; finite at padding too."""
+        """Scores of all pairs in float32 (float64 for float64 states), even under autocast; finite at padding too."""
         with full_precision(states):
             queries, keys = self._maps(states)
             return queries @ keys.mT / math.sqrt(self.head_dim)
@@ -86,17 +87,17 @@ class RelationHeads(nn.Module):
         *,
         weights: Float[Tensor, " pair"] | None = None,
     ) -> Float[Tensor, ""]:
-        r"""The same squared error in time and memory linear in the number of nodes, for a sparse relation.
+        r"""The same squared error for a sparse relation, in time and memory linear in the number of nodes.
 
         With ``E`` the pairs of a head's relation and ``Q``, ``K`` its queries and keys, zero where the mask is false:
 
         .. math:: n^2 L = \mathrm{tr}(Q^T Q K^T K) / d_k - 2 \sum_{(i,j) \in E} w_{ij} M_{ij} + \sum_E w_{ij}^2
 
-        No matrix over pairs of nodes is made. Worth it from about ``n = 2 * head_dim`` on.
+        No matrix over pairs of nodes is built. This pays off from about ``n = 2 * head_dim``.
 
         Args:
             states: one state per node.
-            pairs: rows ``(sentence, head, query, key)``, none twice; the relation is zero elsewhere.
+            pairs: rows ``(sentence, head, query, key)``, without duplicates; the relation is zero elsewhere.
             mask: which nodes count.
             weights: the relation at these pairs; ones if ``None``.
 
@@ -105,7 +106,7 @@ class RelationHeads(nn.Module):
         """
         sentence, head, query, key = pairs.unbind(1)
         limits = pairs.new_tensor([len(mask), self.num_heads, mask.shape[1], mask.shape[1]])
-        if pairs.is_cpu:  # looking at them would stall another device
+        if pairs.is_cpu:  # reading their values would stall another device
             is_inside = bool(((pairs >= 0) & (pairs < limits)).all())
             if not is_inside or not bool((mask[sentence, query] & mask[sentence, key]).all()):
                 raise ValueError("linear_loss expects pairs of unmasked nodes")
@@ -142,18 +143,19 @@ def relation_loss(
 ) -> Float[Tensor, ""]:
     r"""The loss of scores against a target relation, over the pairs of unmasked nodes.
 
-    ``mse`` is HYDRA's equation 4. The others are ours: ``bce`` reads scores as log odds, a related pair weighing as
-    much as all unrelated ones together (``(1 - p) / p`` for a share ``p`` of related pairs in the batch); ``ce`` is the
-    cross-entropy of each row's softmax with its relation shared out evenly, ``kl`` the divergence from it: same
-    gradient, but zero at its best. Rows without any relation do not count for ``ce`` and ``kl``.
+    ``mse`` is HYDRA's equation 4. The others are ours: ``bce`` reads scores as log odds and weights related pairs so
+    that together they weigh as much as all unrelated ones (by ``(1 - p) / p`` for a share ``p`` of related pairs in the
+    batch); ``ce`` is the cross-entropy of each row's softmax with its relation normalised to sum to one, ``kl`` the
+    divergence from it: the same gradient, but zero at the optimum. Rows without any relation do not count for ``ce``
+    and ``kl``.
 
     Args:
         scores: raw scores.
-        relation: the target; for ``bce``, ``ce`` and ``kl`` not negative.
+        relation: the target; must not be negative for ``bce``, ``ce`` and ``kl``.
         mask: which nodes count.
         objective: one of the four.
-        reduction: ``sentences`` is the mean over sentences of each one's mean over pairs, which is what the paper says
-            of one sentence; ``pairs`` is the mean over all pairs of the batch. Both are means over heads.
+        reduction: ``sentences`` averages over the pairs of each sentence, as the paper's loss of one sentence does,
+            then over sentences; ``pairs`` averages over all pairs of the batch. Both also average over heads.
 
     Raises:
         ValueError: for another objective or reduction.
@@ -175,10 +177,10 @@ def relation_sums(
     objective: Objective,
     reduction: Reduction,
 ) -> tuple[Float[Tensor, ""], Int64[Tensor, ""]]:
-    """The sum that ``relation_loss`` divides, and by how many sentences, pairs or rows: what batches add up to a whole.
+    """The sum and the count (of sentences, pairs or rows) whose ratio is ``relation_loss``; both add up over batches.
 
     Args:
-        scores: as in ``relation_loss``, like all others.
+        scores: raw scores, as in ``relation_loss``.
         relation: the target.
         mask: which nodes count.
         objective: one of the four; ``bce`` balances each batch by itself.
@@ -200,7 +202,7 @@ def relation_sums(
     real = (mask[:, :, None] & mask[:, None, :])[:, None]
     relation = relation.to(scores.dtype)
     target = torch.where(real, relation.unsqueeze(1) if relation.dim() == 3 else relation, 0.0)
-    # Not a product with the mask: padding may hold anything.
+    # Not a product with the mask, as padding may contain anything.
     scores = torch.where(real, scores, 0.0)
     if objective in ("mse", "bce"):
         errors = (target - scores).square() if objective == "mse" else _balanced(scores, target, real)
@@ -210,7 +212,7 @@ def relation_sums(
         sums, counts = rows.sum((1, 2)), (target.sum(-1) > 0).expand(rows.shape).sum((1, 2))
     if reduction == "pairs":
         return sums.sum(), counts.sum()
-    # A sentence without any row that counts has the sum zero.
+    # The sum of a sentence without any row that counts is zero.
     return (sums / counts.clamp(min=1)).sum(), (counts > 0).sum()
 
 
@@ -227,7 +229,7 @@ def _row_errors(scores: Tensor, target: Tensor, real: Tensor, objective: Objecti
     """For each head and row with a relation, the cross-entropy or divergence of its softmax; zero for other rows."""
     total = target.sum(-1, keepdim=True)
     share = target / total.clamp(min=torch.finfo(target.dtype).tiny)
-    # Rows of padding have no allowed key; their log-softmax is of zeros, and their share is zero.
+    # Rows of padding have no allowed key; their scores are all equal, and their share is zero.
     logs = torch.where(real, scores, very_negative(scores.dtype)).log_softmax(-1)
     errors = -(share * torch.where(share > 0, logs, 0.0)).sum(-1)
     if objective == "kl":
@@ -245,7 +247,7 @@ def attention_of(
 ) -> Float[Tensor, "batch head node node"]:
     """``A^h = softmax_j(M^h)`` over real keys; rows of padding are zero.
 
-    Scores that are exactly a 0/1 relation with ``k`` ones in a row of ``n`` give each of them
-    ``e / (e k + n - k)``: 0.081 for ``n = 30``, ``k = 2``, where a plain head gives 0.033. A mild preference.
+    Scores that are exactly a 0/1 relation with ``k`` ones in a row of ``n`` give each of these a weight of
+    ``e / (e k + n - k)``: 0.081 for ``n = 30``, ``k = 2``, where uniform attention gives 0.033. The preference is mild.
     """
     return masked_softmax(scores, (mask[:, :, None] & mask[:, None, :])[:, None])

@@ -24,15 +24,15 @@ class RelativePosition(nn.Module, ABC):
     def scores(
         self, queries: Float[Tensor, "batch head query dim"], keys: Float[Tensor, "batch head key dim"]
     ) -> Float[Tensor, "batch head query key"]:
-        """What is added to ``queries @ keys^T`` before scaling."""
+        """The term added to ``queries @ keys^T`` before scaling."""
 
     def values(self, weights: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head query dim"] | None:
-        """What is added to ``weights @ values``; ``None`` for nothing."""
+        """The term added to ``weights @ values``; ``None`` for no term."""
         return None
 
     @property
     def needs_weights(self) -> bool:
-        """Whether ``values`` gives something, so that the weights must be computed."""
+        """Whether ``values`` returns a term, so that the weights must be computed."""
         return False
 
 
@@ -70,7 +70,7 @@ class ShawPosition(RelativePosition):
     def scores(
         self, queries: Float[Tensor, "batch head query dim"], keys: Float[Tensor, "batch head key dim"]
     ) -> Float[Tensor, "batch head query key"]:
-        """``q_i . a^K_c``, of which there is one for every query and offset."""
+        """``q_i . a^K_c``, computed once for every query and offset."""
         return offsets_to_pairs(queries @ self._of_offsets(self.key_table, queries.shape[2]).mT)
 
     def values(self, weights: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head query dim"]:
@@ -143,7 +143,7 @@ def offsets_to_pairs(table: Float[Tensor, "*batch query offset"]) -> Float[Tenso
                 [-1.,  0.]])
     """
     batch, length, offsets = table.shape[:-2], table.shape[-2], table.shape[-1]
-    # With one more column, rows of 2n entries read as rows of 2n - 1 entries move one step per row.
+    # With one more column, reading rows of 2n entries as rows of 2n - 1 entries shifts each row by one more step.
     flat = F.pad(table, (0, 1)).flatten(-2)
     return flat[..., length - 1 : length - 1 + length * offsets].view(*batch, length, offsets)[..., :length]
 

@@ -1,4 +1,4 @@
-"""Segments of words: scores of words for a query, distributions over selections, and what is read from them.
+"""Segments of words: scores of words for a query, distributions over selections, and a reader of the selected words.
 
 Several words may be selected, and neighbouring choices depend on each other.
 
@@ -16,7 +16,7 @@ from structattn.layers.structured_attention import Reader, Scorer
 
 
 class MeanBoundary(nn.Module):
-    r"""Transitions at the ends as in the code of Kim et al. (2017): the mean over what is not there.
+    r"""Transitions at the ends as in the code of Kim et al. (2017): the mean over the states of the missing neighbour.
 
     ``start(c) = 1/C sum_a b_{a,c}`` and ``stop(c) = 1/C sum_a b_{c,a}``; the paper itself has neither.
 
@@ -33,10 +33,10 @@ class MeanBoundary(nn.Module):
 
 
 class LearnedBoundary(nn.Module):
-    """Transitions at the ends with parameters of their own, zero at the start of training.
+    """Transitions at the ends with parameters of their own, initialised to zero.
 
     Args:
-        num_states: how many states the chain has.
+        num_states: number of states of the chain.
 
     Example:
         >>> LearnedBoundary()(torch.zeros(2, 2))[0].tolist()
@@ -56,14 +56,14 @@ class LearnedBoundary(nn.Module):
 
 
 class TwoStateChain(nn.Module):
-    r"""Scores to a chain over ``z_i`` in {0, 1}: Kim et al. (2017), section 3.1.
+    r"""Turns scores into a chain over ``z_i`` in {0, 1}: Kim et al. (2017), section 3.1.
 
     ``p(z) = softmax( sum_i theta_i(z_i) + sum_i b_{z_i, z_{i+1}} )`` with ``theta_i(1)`` the score of word ``i``,
-    ``theta_i(0) = 0``, and a learned 2x2 matrix ``b``, zero at the start.
+    ``theta_i(0) = 0``, and a learned 2x2 matrix ``b``, initialised to zero.
 
     Args:
-        boundary: from the transitions to scores of the first and the last state: `MeanBoundary`, `LearnedBoundary`;
-            neither is scored if ``None``, as in the paper.
+        boundary: from the transitions to scores of the first and the last state: `MeanBoundary` or `LearnedBoundary`;
+            no such scores if ``None``, as in the paper.
 
     Example:
         >>> chain = TwoStateChain()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0)
@@ -79,7 +79,7 @@ class TwoStateChain(nn.Module):
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> Segmentation:
-        """A chain for each query, of the first ``lengths`` keys."""
+        """A chain for each query, over the first ``lengths`` keys."""
         unary = torch.stack([torch.zeros_like(scores), scores], -1)
         transition = self.transition.to(unary.dtype)
         if self.boundary is not None:
@@ -91,7 +91,7 @@ class TwoStateChain(nn.Module):
 
 
 class SigmoidSelection(nn.Module):
-    """Scores to independent Bernoulli variables, a chain without transitions: Kim et al. (2017), section 4.2.
+    """Turns scores into independent Bernoulli variables, a chain without transitions: Kim et al. (2017), section 4.2.
 
     Example:
         >>> SigmoidSelection()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0).marginals()
@@ -101,12 +101,12 @@ class SigmoidSelection(nn.Module):
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> IndependentSelection:
-        """Bernoulli variables for each query, of the first ``lengths`` keys."""
+        """Bernoulli variables for each query, over the first ``lengths`` keys."""
         return IndependentSelection(scores / temperature, _real(lengths, scores))
 
 
 class SoftmaxSelection(nn.Module):
-    """Scores to the choice of one word: simple attention, Kim et al. (2017), section 2.
+    """Turns scores into the choice of one word: simple attention, Kim et al. (2017), section 2.
 
     Example:
         >>> SoftmaxSelection()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0).marginals()
@@ -116,7 +116,7 @@ class SoftmaxSelection(nn.Module):
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> IndependentChoice:
-        """A choice for each query, of the first ``lengths`` keys."""
+        """A choice for each query, among the first ``lengths`` keys."""
         return IndependentChoice(scores / temperature, _real(lengths, scores))
 
 
@@ -127,8 +127,8 @@ class SegmentationScorer(Scorer):
         dim: width of the states.
         query_dim: width of the queries; ``dim`` if ``None``.
         selection: from scores to a distribution: `TwoStateChain` (if ``None``), `SigmoidSelection`, `SoftmaxSelection`.
-        temperature: everything scored is divided by it.
-        noise: changes the scores, as `GumbelNoise` does.
+        temperature: all scores, those of transitions included, are divided by it.
+        noise: module that perturbs the scores, such as `GumbelNoise`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -163,7 +163,7 @@ class SegmentationScorer(Scorer):
         mask: Bool[Tensor, "batch key"],
         queries: Float[Tensor, "batch query query_dim"] | None = None,
     ) -> PartDistribution:
-        """A distribution over selections of keys, for each query; without queries every key is one."""
+        """A distribution over selections of keys, for each query; without queries, every key is a query."""
         scores = self.noise(self.bilinear(states if queries is None else queries) @ states.mT)
         selection: PartDistribution = self.selection(scores, mask.sum(-1), temperature=self.temperature)
         return selection
@@ -173,8 +173,8 @@ class SelectionReader(Reader):
     r"""The sum of the words that a query selects: Kim et al. (2017), sections 3.1 and 4.2.
 
     ``context_t = sum_i a_i x_i`` with ``a_i = p(z_i = 1 | x, q_t)``; with ``total``, the paper's lambda,
-    ``a_i = total p(z_i = 1) / sum_k p(z_k = 1)``, which keeps the chain from selecting everything (the paper takes 2).
-    All queries of a sentence, such as the steps of a decoder, are one batch of chains.
+    ``a_i = total p(z_i = 1) / sum_k p(z_k = 1)``, which keeps the chain from selecting everything (2 in the paper). All
+    queries of a sentence, such as the steps of a decoder, are one batch of chains.
 
     Args:
         total: the sum that the weights of a query are scaled to; unscaled if ``None``.

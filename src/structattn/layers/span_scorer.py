@@ -28,7 +28,7 @@ class SpanScorer(Scorer):
         hidden: width of the hidden layer; ``dim`` if ``None``.
         bound: the outer function; ``nn.Tanh()`` if ``None``.
         temperature: all scores are divided by it.
-        noise: changes the scores, as `GumbelNoise` does.
+        noise: module that perturbs the scores, such as `GumbelNoise`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -66,10 +66,11 @@ class SpanScorer(Scorer):
 class PhraseReader(Reader):
     r"""The expected phrase context of each word.
 
-    ``context_j = sum over spans (i, k) around j of p(i, k) mean(x_i .. x_{k-1})``: in the general form
-    ``E_z[f(x, z)]`` of Kim et al. (2017), section 3, with ``f`` the sum of the means of all spans that hold the word,
-    itself and the whole sentence among them. As weights, ``a_jl = sum over spans around j and l of p(i, k) / (k - i)``;
-    a row sums to the expected number of these spans, unless ``total`` is given.
+    ``context_j = sum over spans (i, k) around j of p(i, k) mean(x_i .. x_{k-1})``: the general form
+    ``E_z[f(x, z)]`` of Kim et al. (2017), section 3, where ``f`` is the sum of the means of all spans that contain the
+    word, including the word itself and the whole sentence. The weights are
+    ``a_jl = sum over spans around j and l of p(i, k) / (k - i)``; a row sums to the expected number of these spans,
+    unless ``total`` is given.
 
     Args:
         total: the sum that the weights of a word are scaled to; unscaled if ``None``.
@@ -99,7 +100,7 @@ def word_weights(spans: Float[Tensor, "*batch fencepost fencepost"]) -> Float[Te
     """Span weights over words: ``a_jl = sum over spans (i, k) around j and l of spans[i, k] / (k - i)``.
 
     Args:
-        spans: weight of each span between fenceposts; what is no span has none.
+        spans: weight of each span between fenceposts; zero for pairs that are no span.
 
     Example:
         >>> spans = torch.tensor([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])

@@ -1,4 +1,4 @@
-"""Attention through a latent structure: scores to a distribution, its parts to weights, weights to an output.
+"""Attention through a latent structure: from scores to a distribution, to weights of its parts, to an output.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.
 """
@@ -17,14 +17,14 @@ from structattn.layers.inputs import mask_of
 
 
 class Reader(nn.Module, ABC):
-    """What the parts of a structure mean for attention: from their weights to an output and ``(query, key)`` weights.
+    """Turns the weights of a structure's parts into an output and ``(query, key)`` weights.
 
-    Its ``forward`` takes the weight of every part, the values (the states themselves unless others are given), and
-    the mask of the queries where these are the words; it returns the output and weights ``(batch, 1, query, key)``.
+    Its ``forward`` takes the weight of every part, the values (the states themselves unless others are given), and the
+    mask of the queries if these are the words; it returns the output and weights ``(batch, 1, query, key)``.
     """
 
     def enter(self, states: Float[Tensor, "batch *step word dim"]) -> Float[Tensor, "batch *step node dim"]:
-        """The states that the scorer reads, such as those of the words behind that of a root."""
+        """The states that the scorer reads, such as those of the words with that of a root in front."""
         return states
 
     @abstractmethod
@@ -42,7 +42,7 @@ class Scorer(nn.Module, ABC):
 
     Args:
         temperature: all scores are divided by it.
-        noise: changes the scores, as `GumbelNoise` does.
+        noise: module that perturbs the scores, such as `GumbelNoise`.
 
     Raises:
         ValueError: if the temperature is not positive.
@@ -65,14 +65,14 @@ class Scorer(nn.Module, ABC):
 
     @abstractmethod
     def reader(self) -> Reader:
-        """A new reader of the parts that it scores, with default options."""
+        """A new reader of the parts that this scorer scores, with default options."""
 
 
 class StructuredAttention(nn.Module):
     r"""Attention under a distribution over structures: ``context = E_{z ~ p(z | x, q)} [ f(x, z) ]``.
 
-    Kim et al. (2017), section 3. Which structure is decided by the scorer, what becomes of its distribution by the
-    expectation, and how its parts are read by the reader:
+    Kim et al. (2017), section 3. The scorer determines the structure, the expectation turns its distribution into
+    weights of parts, and the reader turns these into the output:
 
     ===================  =========================================================  ============================
     structure            scorer                                                     reader
@@ -83,8 +83,8 @@ class StructuredAttention(nn.Module):
     a sequence of facts  `ChainScorer`, a chain over steps (4.3)                    `StepReader`
     ===================  =========================================================  ============================
 
-    Padding gives zeros. So do words that a mask leaves out, wherever they stand: the answer for the others is exactly
-    that of the sentence without them.
+    Padding gives zeros. So do words that a mask leaves out, wherever they are: the output for the others is exactly
+    that for the sentence without them.
 
     Args:
         scorer: module ``(states, mask)``, or ``(states, mask, queries)``, to a distribution over structures.
@@ -129,7 +129,7 @@ class StructuredAttention(nn.Module):
     ) -> PartDistribution:
         """The distribution over structures, for its entropy, its best structure or a supervised loss.
 
-        Where a mask has holes, it is over the words that are left, in their order.
+        If a mask has holes, the distribution is over the remaining words, in their order.
         """
         words = self._words(states, batch)
         return self._distribution(words.first(states), words.mask, queries)
@@ -146,11 +146,11 @@ class StructuredAttention(nn.Module):
         """Attend.
 
         Args:
-            states: of the words, which the scorer reads. Padding may hold anything; in states of each step, which are
-                not copied to clear it, it must be finite.
+            states: states of the words, which the scorer reads. Padding may contain anything, except in states of each
+                step, which are not copied to clear it: there it must be finite.
             batch: the sentences, or a mask that is ``True`` at the words that count; all of them if ``None``.
-            queries: who attends, for scorers that take queries; the words themselves if ``None``.
-            values: what is attended to; the states themselves if ``None``.
+            queries: the states that attend, for scorers that take queries; the words themselves if ``None``.
+            values: the values to read; the states themselves if ``None``.
             need_weights: also return the weights.
         """
         words = self._words(states, batch)
@@ -180,11 +180,11 @@ class StructuredAttention(nn.Module):
 
 
 class _Words:
-    """The words that count, brought to the front and back again; as they stand if there is no rank.
+    """The words that count, moved to the front and back again; left in place if there is no rank.
 
     Args:
         mask: which states are words that count.
-        rank: for each of these, how many come before it; ``None`` if they come first already.
+        rank: for each of these, how many come before it; ``None`` if they already come first.
     """
 
     def __init__(self, mask: Bool[Tensor, "batch word"], rank: Tensor | None) -> None:
@@ -194,7 +194,7 @@ class _Words:
         self.mask = mask if self._order is None else mask.gather(1, self._order)
 
     def first(self, states: Tensor) -> Tensor:
-        """The states of the words that count, then zeros; states of each step as they are."""
+        """The states of the words that count, then zeros; states of each step are unchanged."""
         if states.dim() > 3:
             return states
         if self._order is not None:
@@ -202,7 +202,7 @@ class _Words:
         return masked_states(states, self.mask)
 
     def back(self, states: Tensor) -> Tensor:
-        """Rows where their words stand; zero for those that do not count."""
+        """Rows moved back to where their words are; zero for words that do not count."""
         if self._rank is None:
             return states
         rows = states.gather(1, self._rank.unsqueeze(-1).expand(-1, -1, states.shape[-1]))

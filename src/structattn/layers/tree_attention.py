@@ -1,4 +1,4 @@
-"""Attention over the words and phrases of a tree, in which a phrase's value is accumulated from all that is below it.
+"""Attention over the words and phrases of a tree, in which a phrase's value is accumulated from all nodes below it.
 
 Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", sections 4.1 to 4.3.
 """
@@ -28,8 +28,9 @@ class HierarchicalAccumulation(nn.Module):
     Args:
         head_dim: channels of a head; even.
         num_heads: number of heads.
-        max_vertical: largest number of phrases on a way down that has an embedding of its own; 0 for no such embedding.
-        max_horizontal: largest place in a phrase that has an embedding of its own; 0 for no such embedding.
+        max_vertical: largest number of phrases on a downward path that has an embedding of its own; 0 for no such
+            embeddings.
+        max_horizontal: largest place in a phrase that has an embedding of its own; 0 for no such embeddings.
         mode: ``"paper"``, or ``"ref"`` for the arithmetic of the published code.
 
     Raises:
@@ -76,7 +77,7 @@ class HierarchicalAccumulation(nn.Module):
         """Accumulate.
 
         Args:
-            states: of the leaves, which decide their weights.
+            states: states of the leaves, from which their weights are computed.
             leaves: values of the leaves.
             nodes: values of the phrases.
             trees: leaves first, then phrases.
@@ -86,11 +87,11 @@ class HierarchicalAccumulation(nn.Module):
         return accumulate(leaves, nodes, weights, operator, vertical=self.vertical, horizontal=self.horizontal)
 
     def remember(self, trees: TreeBatch, *, histograms: bool = True) -> None:
-        """Build now what ``forward`` asks trees for, which remember it: in a process that prepares batches.
+        """Build what ``forward`` needs of the trees ahead of time, in a process that prepares batches; they cache it.
 
         Args:
             trees: leaves first, then phrases.
-            histograms: also what only a CPU computes with.
+            histograms: also build what is only used on a CPU.
 
         Example:
             >>> trees = TreeBatch(torch.tensor([[2, 2, 2]]), torch.ones(1, 3, dtype=torch.bool), None, num_leaves=2)
@@ -186,9 +187,9 @@ class TreeAttention(nn.Module):
         """Attend.
 
         Args:
-            states: of the words, then of the phrases.
-            batch: the sentences; only these have trees.
-            need_weights: also return the weights, those before dropout.
+            states: states of the words, then of the phrases.
+            batch: the sentences; a mask is not enough, as it has no trees.
+            need_weights: also return the weights, as they are before dropout.
 
         Raises:
             MissingStructure: if a sentence has no phrase tree, or there is no batch.
@@ -249,7 +250,7 @@ def _trees_of(states: Tensor, batch: SentenceBatch | Tensor | None) -> tuple[Sen
 
 
 def _table(size: int, dim: int) -> nn.Parameter | None:
-    """One row for each index from 1 on, below a row of zeros that stands for no index."""
+    """One row for each index from 1 on, after a row of zeros for no index."""
     if size == 0:
         return None
     table = torch.randn(size + 1, dim)

@@ -1,7 +1,7 @@
 """Attention from a target sentence to the words and phrases of a source tree.
 
-What depends on the source alone is computed once per sentence, however many words are then decoded. Nguyen et al. 2020,
-"Tree-structured Attention with Hierarchical Accumulation", section 4.3.
+Everything that depends only on the source is computed once per sentence, however many words are then decoded. Nguyen et
+al. 2020, "Tree-structured Attention with Hierarchical Accumulation", section 4.3.
 """
 
 import torch
@@ -17,7 +17,7 @@ from structattn.layers.tree_attention import HierarchicalAccumulation
 class TreeCrossAttention(nn.Module):
     r"""Multi-head attention to words and phrases, with accumulated values of phrases; only padding is masked.
 
-    ``O = softmax(Q_t [K_L; K_N]^T / sqrt(head_dim)) [V_L; Nbar] W^O``, the leaf weights and embeddings being this
+    ``O = softmax(Q_t [K_L; K_N]^T / sqrt(head_dim)) [V_L; Nbar] W^O``, with leaf weights and embeddings of this
     module's own (Nguyen et al. 2020, section 4.3).
 
     Args:
@@ -51,8 +51,8 @@ class TreeCrossAttention(nn.Module):
         """The keys, values and mask of a source, computed once for all targets.
 
         Args:
-            states: of its words, then its phrases.
-            trees: over the same nodes.
+            states: states of its words, then of its phrases.
+            trees: trees over the same nodes.
 
         Raises:
             ValueError: if there are not as many states as nodes.
@@ -71,6 +71,6 @@ class TreeCrossAttention(nn.Module):
     def forward(
         self, targets: Float[Tensor, "batch target dim"], source: CrossSource, *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch target dim"], Float[Tensor, "batch head target node"] | None]:
-        """Attend; the weights are those before dropout, or ``None`` if they are not asked for."""
+        """Attend; the weights are those before dropout, or ``None`` if not requested."""
         attended: tuple[Tensor, Tensor | None] = self.attention(targets, source, need_weights=need_weights)
         return attended

@@ -16,7 +16,8 @@ from structattn.layers.tree_order import Children, tree_order
 class ChildSumTreeLSTM(nn.Module):
     r"""The child-sum Tree-LSTM, for trees whose nodes are words, with any number of children in any order.
 
-    ``h~_j = sum_k h_k``, ``i, o, u = W x_j + U h~_j + b`` (each its own), ``f_jk = sigmoid(W_f x_j + U_f h_k + b_f)``,
+    ``h~_j = sum_k h_k``, ``i, o, u = W x_j + U h~_j + b`` (each with its own parameters),
+    ``f_jk = sigmoid(W_f x_j + U_f h_k + b_f)``,
     ``c_j = sigmoid(i) tanh(u) + sum_k f_jk c_k``, ``h_j = sigmoid(o) tanh(c_j)`` (Tai et al. 2015, equations 2 to 8).
 
     The forget gates' bias starts at one, so that at first a node remembers what is below it.
@@ -58,14 +59,14 @@ class ChildSumTreeLSTM(nn.Module):
 class ConstituencyTreeLSTM(nn.Module):
     r"""The binary Tree-LSTM, for phrase trees whose leaves are words; phrases may have any number of children.
 
-    At a word ``i, o, u = W x_j + b``; at a phrase ``i, o, u = U_l h_l + U_r h_r + b`` (each its own); the forget gates
-    ``f_l = sigmoid(U_ll h_l + U_lr h_r + b_f)`` and ``f_r = sigmoid(U_rl h_l + U_rr h_r + b_f)``;
+    At a word ``i, o, u = W x_j + b``; at a phrase ``i, o, u = U_l h_l + U_r h_r + b`` (each with its own parameters);
+    the forget gates ``f_l = sigmoid(U_ll h_l + U_lr h_r + b_f)`` and ``f_r = sigmoid(U_rl h_l + U_rr h_r + b_f)``;
     ``c_j = sigmoid(i) tanh(u) + f_l c_l + f_r c_r``, ``h_j = sigmoid(o) tanh(c_j)``
     (Tai et al. 2015, equations 9 to 14 with N = 2; the authors' code has other biases and no input gate at words).
 
-    The paper's trees are binary. Here a phrase keeps all its children: child ``k`` of ``m`` stands at the place
-    ``t = (k - 1) / (m - 1)`` and counts as ``1 - t`` of a left and ``t`` of a right child, in the sums as well as in
-    its forget gate (as the continuous binary tree of Mou et al. 2016); an only child is a left child.
+    The paper's trees are binary. Here a phrase keeps all its children: child ``k`` of ``m`` is at place
+    ``t = (k - 1) / (m - 1)`` and counts as ``1 - t`` of a left and ``t`` of a right child, both in the sums and in its
+    forget gate (as in the continuous binary tree of Mou et al. 2016); an only child is a left child.
 
     Args:
         dim: width of the words.
@@ -118,7 +119,7 @@ def roots(trees: TreeBatch) -> Bool[Tensor, "batch node"]:
 
 
 def _state(gates: Tensor, remembered: Tensor | None) -> tuple[Tensor, Tensor]:
-    """State and memory cell from the raw gates ``i, o, u`` and the forgotten memory of the children."""
+    """State and memory cell from the raw gates ``i, o, u`` and the children's memory after the forget gates."""
     enter, leave, update = gates.chunk(3, dim=-1)
     memory = enter.sigmoid() * update.tanh()
     if remembered is not None:

@@ -21,9 +21,9 @@ class Children:
 
     Attributes:
         parents: for each child, the row of its parent among the nodes of the level.
-        places: for each child, where it stands among its siblings: 0 is the first, 1 the last; 0 for an only child.
+        places: for each child, its place among its siblings, from 0 (the first) to 1 (the last); 0 for an only child.
         num_parents: number of nodes of the level; as many as children if ``None``.
-        present: which of them are children at all, one column; all if ``None``.
+        present: which rows are children at all, as one column; all if ``None``.
     """
 
     parents: Int64[Tensor, " child"]
@@ -47,8 +47,9 @@ Cell = Callable[[tuple[Tensor, ...], Children, slice], tuple[Tensor, ...]]
 class TreeOrder:
     """The real nodes of a batch of trees, leaves first, then level by level.
 
-    Nodes of a level are arranged by the level of their parents, so that whatever the level above needs is a slice of
-    each level below it: a pass costs as much as its nodes, with a few operations per level, however deep the trees.
+    Nodes of a level are sorted by the level of their parents, so that the children of a level are one slice of each
+    level below it: the cost of a pass is proportional to the number of nodes, with a few operations per level, however
+    deep the trees.
 
     Args:
         trees: any trees or forests. Children are ordered by the first word below them.
@@ -81,7 +82,7 @@ class TreeOrder:
         flow = torch.bincount(
             level[self.nodes] * (num_levels + 1) + goal[self.nodes], minlength=num_levels * (num_levels + 1)
         )
-        #: ``[from][to]``: how many nodes of a level have their parents in another, the last for roots.
+        #: ``[from][to]``: number of nodes of one level with parents in another; the last column is for roots.
         self.flow: list[list[int]] = flow.view(num_levels, num_levels + 1).tolist()
         self.level_sizes: list[int] = [sum(row) for row in self.flow]
 
@@ -114,8 +115,8 @@ class TreeOrder:
 
         Args:
             leaves: values of the nodes without children, one row each.
-            above: ``(children's values, children, rows) -> values`` of the nodes of one level, where ``rows`` is the
-                slice of ``nodes`` they stand for.
+            above: ``(children's values, children, rows) -> values`` of the nodes of one level, where ``rows`` is their
+                slice of ``nodes``.
 
         Returns:
             The values of all nodes, in the order of ``nodes``.
@@ -140,7 +141,7 @@ class TreeOrder:
         return tuple(torch.cat(parts) for parts in zip(*done, strict=True))
 
     def unfold(self, values: Float[Tensor, "real dim"]) -> Float[Tensor, "batch node dim"]:
-        """Rows in the order of ``nodes`` back to where the nodes stand in the batch; zero at padding."""
+        """Move rows in the order of ``nodes`` back to the nodes' positions in the batch; zero at padding."""
         whole = values.new_zeros(self.batch * self.width, values.shape[1])
         return whole.index_copy(0, self.nodes, values).view(self.batch, self.width, -1)
 
@@ -148,8 +149,8 @@ class TreeOrder:
 class TreeSweep:
     """The same pass over all columns of the batch, once for each level: no shape depends on the trees.
 
-    For graphs, in which it is a loop with one form for trees of any depth (``while_loop``), and for accelerators, which
-    would have to wait for shapes. A node keeps what it gets in the round of its own level.
+    For graphs, where it is the same loop for trees of any depth (``while_loop``), and for accelerators, which would
+    otherwise have to wait for shapes. A node keeps the values that it gets in the round of its own level.
 
     Args:
         trees: as for :class:`TreeOrder`.
@@ -158,7 +159,7 @@ class TreeSweep:
 
     def __init__(self, trees: TreeBatch, dtype: torch.dtype) -> None:
         self.batch, self.width = trees.parents.shape
-        # A graph that begins here may break off before the rounds, which then still have to be counted.
+        # A graph that starts here may break before the rounds, which are then counted in _rounds.
         self._height = None if torch.compiler.is_compiling() or trees.parents.is_meta else trees.height
         column = torch.arange(self.width, device=trees.parents.device)
         self._real = trees.mask.flatten().unsqueeze(1)
@@ -181,7 +182,7 @@ class TreeSweep:
         return F.pad(states, (0, 0, 0, self.width - states.shape[1])).flatten(0, 1)
 
     def run(self, leaves: tuple[Tensor, ...], above: Cell) -> tuple[Tensor, ...]:
-        """As :meth:`TreeOrder.run`; what a node without children gets from the cell is not read."""
+        """As :meth:`TreeOrder.run`; the cell's values for nodes without children are not used."""
         level, children = self._level, self._children
 
         def is_below(step: Tensor, *values: Tensor) -> Tensor:
@@ -202,22 +203,22 @@ class TreeSweep:
 
     def _rounds(self) -> int:
         if self._level.is_meta:
-            return 1  # which has all shapes
+            return 1  # one round determines all shapes
         return int(self._level.amax()) if self._height is None else self._height
 
     def unfold(self, values: Float[Tensor, "row dim"]) -> Float[Tensor, "batch node dim"]:
-        """The values where the nodes stand in the batch; zero at padding."""
+        """The values at the nodes' positions in the batch; zero at padding."""
         return torch.where(self._real, values, 0.0).view(self.batch, self.width, -1)
 
 
 def tree_order(trees: TreeBatch, dtype: torch.dtype) -> TreeOrder | TreeSweep:
-    """The way through the trees: level by level on the CPU, by sweeps in a graph and on an accelerator."""
+    """How to visit the nodes: level by level on the CPU, by sweeps in a graph and on an accelerator."""
     by_level = trees.parents.is_cpu and not torch.compiler.is_compiling()
     return TreeOrder(trees, dtype) if by_level else TreeSweep(trees, dtype)
 
 
 def _first_words(trees: TreeBatch) -> Tensor:
-    """The first word below each node, itself included: what orders siblings as a reader meets them."""
+    """The first word below each node, itself included, which puts siblings in reading order."""
     if not trees.num_leaves:
         return torch.zeros_like(trees.parents)
     words_below = trees.subtrees()[:, :, : trees.num_leaves]
@@ -225,7 +226,7 @@ def _first_words(trees: TreeBatch) -> Tensor:
 
 
 def _places(parent: Tensor, first_word: Tensor, dtype: torch.dtype) -> Tensor:
-    """Where each child stands among its siblings, from 0 to 1."""
+    """The place of each child among its siblings, from 0 to 1."""
     sequence = _argsort(parent, first_word)
     sorted_parent = parent[sequence]
     _, group, count = torch.unique_consecutive(sorted_parent, return_inverse=True, return_counts=True)

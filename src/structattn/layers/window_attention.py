@@ -1,7 +1,7 @@
-"""Attention that moves along the source: each step begins where the last one has left off.
+"""Attention that moves along the source: each step starts where the last one ended.
 
 Reference: Graves (2013), Generating sequences with recurrent neural networks, arXiv 1308.0850, section 5 (the soft
-window). Its steps are exponentials and its weights a sum of Gaussian functions that is not normalised.
+window). There, the steps are exponentials, and the weights are an unnormalised sum of Gaussian functions.
 """
 
 import torch
@@ -14,17 +14,17 @@ from structattn.layers.linear import glorot_linear
 
 
 class WindowAttention(nn.Module):
-    r"""A window of one centre, which goes to the right by a bounded step for each query.
+    r"""A window with one centre, which moves to the right by a bounded step for each query.
 
     ``k_t = k_{t-1} + sum_m m softmax(W q_t)_m`` with ``m`` from 0 to ``longest_step``, so that steps can become whole
     numbers; ``a_tj = softmax_j(-softplus(v^T q_t + c) (k_t - j)^2)`` over the real words ``j``, counted from 0, and
-    ``context_t = sum_j a_tj x_j``. The weights know nothing of what the words are: where the next word to be read
-    depends on how far the reading has come, content cannot be mistaken. All queries are read at once, as the centres
-    are one cumulative sum; they are kept in 32 bits at least.
+    ``context_t = sum_j a_tj x_j``. The weights do not depend on what the words are: where progress so far determines
+    the next word to read, content cannot mislead. All queries are computed at once, as the centres are one cumulative
+    sum, which is kept in at least 32 bits.
 
     Args:
         query_dim: width of the queries.
-        longest_step: how many words the window can move at once.
+        longest_step: largest number of words that the window can move at once.
 
     Raises:
         ValueError: if the longest step is below 1.
@@ -43,7 +43,7 @@ class WindowAttention(nn.Module):
             raise ValueError(f"WindowAttention expects a longest step of at least 1, got {longest_step}")
         self.steps = glorot_linear(query_dim, longest_step + 1)
         self.precision = glorot_linear(query_dim, 1)
-        # Narrow enough from the start that neighbours are told apart.
+        # Narrow enough from the start to tell neighbours apart.
         nn.init.ones_(self.precision.bias)
 
     def positions(
@@ -72,10 +72,10 @@ class WindowAttention(nn.Module):
         """What each query reads, and the weights; zeros where there is no word.
 
         Args:
-            states: of the source.
+            states: states of the source.
             mask: which of its words are real.
             queries: one after the other.
-            positions: the centres, as ``positions`` gives them; those from the first word on if ``None``.
+            positions: the centres, as ``positions`` returns them; computed from the first word on if ``None``.
         """
         centres = self.positions(queries) if positions is None else positions
         words = torch.arange(states.shape[1], device=states.device, dtype=centres.dtype)

@@ -1,14 +1,14 @@
-"""Many sentences through a parser: batches of similar length, and sentences too long to be parsed at once."""
+"""Parsing in batches: sentences of similar length together, and sentences too long to be parsed at once."""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from structattn.syntax import DependencyTree, Sentence
 
-# The maximum of a batch, padding included, in words and in pairs of words.
+# The maximum size of a batch, padding included, in words and in pairs of words.
 _WORDS, _PAIRS = 2500, 400_000
-# What a batch costs beside its rows, in rows: where padding would cost more, longer sentences begin another.
+# The overhead of a batch, in rows: longer sentences start a new batch where padding would cost more.
 _BATCH = 8
-# Of the number of sentences of a batch, see ``round_down``; those left over are read with longer ones.
+# The binary digits that ``round_down`` keeps of the size of a batch; the sentences left over join longer ones.
 _DIGITS = 3
 _CONTINUED = "parataxis"
 
@@ -28,14 +28,13 @@ def parse_in_batches(
     """Parse sentences in batches of similar length; the results are in the order of the sentences.
 
     A sentence of more than ``max_length`` words is parsed in stretches of that many. The roots of the later stretches
-    then hang from the root of the first, as ``parataxis``, so that it is one tree over all words.
+    are then attached to the root of the first as ``parataxis``, which gives one tree over all words.
 
     Args:
         parse: parses one batch.
         sentences: any number of sentences, of any length.
         max_length: how many words a sentence may have before it is cut into stretches.
-        sizes_of: how much is read of each of some sentences, such as its subword tokens; the number of words unless
-            something else is said.
+        sizes_of: gives the size of each sentence, such as its number of subword tokens; by default its number of words.
 
     Example:
         >>> def flat(batch):
@@ -60,11 +59,11 @@ def parse_in_batches(
 
 
 def side_by_side(sentences: Sequence[Sentence], *, metadata: Mapping[str, str] | None = None) -> Sentence:
-    """One sentence over the words of several, with the roots of all of them.
+    """Concatenate sentences and their trees into one sentence, which keeps all their roots.
 
     Args:
-        sentences: sentences with dependency trees; none gives a sentence without words.
-        metadata: of the new sentence.
+        sentences: sentences with dependency trees; an empty sequence gives a sentence without words.
+        metadata: metadata of the new sentence.
 
     Example:
         >>> kids = Sentence(["kids", "wash"], ["N", "V"], DependencyTree([2, 0], ["nsubj", "root"]))
@@ -94,8 +93,8 @@ def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:
 
 
 def _batches(lengths: Sequence[int]) -> Iterator[range]:
-    """Ranges over ascending lengths, each as large as the limits allow and no longer than padding is worth."""
-    from structattn.functional import round_down  # with torch, which mistakes on a command line need not wait for
+    """Ranges over ascending lengths, each as large as the limits and the cost of padding allow."""
+    from structattn.functional import round_down  # imports torch, which command-line errors should not wait for
 
     start = 0
     while start < len(lengths):

@@ -15,9 +15,9 @@ from torch import Tensor, nn
 from structattn.functional import linear, round_up, take_rows
 from structattn.layers.linear import Linear, glorot_linear
 
-# How many heads are read together, and a divisor of their number.
+# How many heads are scored together, and the multiple that the number of heads is padded to.
 _AT_ONCE, _FEWEST = 128, 32
-# How many words are read together where each is read alone: what is made of them is a few hundred MB.
+# How many words are scored together where each is scored by itself: the products take a few hundred MB.
 _WORDS = 8192
 
 
@@ -28,8 +28,8 @@ class ParserScores:
     Attributes:
         arcs: score of every head of every word; column 0 is the root, column ``k`` word ``k - 1``.
         tags: score of every tag.
-        dependents: states that labels are scored from, of words under their head.
-        heads: the same, of the root and of words above others.
+        dependents: states of the words as dependents, from which labels are scored.
+        heads: states of the root and of the words as heads, from which labels are scored.
     """
 
     arcs: Float[Tensor, "batch word head_id"]
@@ -45,8 +45,8 @@ class BiaffineScorer(nn.Module):
         d_i = \mathrm{MLP}^{dep}(r_i), \quad h_j = \mathrm{MLP}^{head}(r_j), \quad
         s_{ij} = d_i^\top W h_j + u^\top h_j
 
-    for arcs, and for the label *l* of an arc :math:`[d_i; 1]^\top W_l [h_j; 1]`, from smaller states of its own. The
-    root is a learnt state in front of the words. Tags are a linear function of the word's state.
+    for arcs, and :math:`[d_i; 1]^\top W_l [h_j; 1]` for the label *l* of an arc, with separate, smaller states. The
+    root is a learnt state in front of the words. Tags are scored by a linear function of the word's state.
 
     Args:
         dim: width of the states of words.
@@ -99,14 +99,14 @@ class BiaffineScorer(nn.Module):
         """Scores of the labels of the arcs to given heads.
 
         Args:
-            scores: what ``forward`` gave.
+            scores: the output of ``forward``.
             heads: CoNLL id of each word's head.
         """
         below, above = (_with_one(states).flatten(0, 1) for states in (scores.dependents, scores.heads))
         weight = self.label_weight.to(above.dtype)
         first = torch.arange(len(heads), device=heads.device).unsqueeze(1) * scores.heads.shape[1]
         arcs = (first + heads).flatten()
-        # How many words a head has is known on a CPU; elsewhere one would have to wait for it.
+        # The number of words of each head is known at once on a CPU; reading it from another device would stall.
         score = _scored_by_head if heads.is_cpu and len(arcs) > _AT_ONCE else _scored_by_word
         return score(below, above, weight, arcs).view(*heads.shape, -1)
 
@@ -121,7 +121,7 @@ def _scored_by_word(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) 
 
 def _scored_by_head(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
     found, places = [], []
-    # What the weights make of a head serves all words below it.
+    # The product of the weights and a head is shared by all words below it.
     for head, words, is_word in _below_heads(arcs):
         weighted = linear(take_rows(above, head), weight.flatten(0, 1)).view(len(head), *weight.shape[:2])
         found.append((take_rows(below, words) @ weighted.mT)[is_word])
@@ -130,10 +130,11 @@ def _scored_by_head(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) 
 
 
 def _below_heads(arcs: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """The words of a few heads at a time: the places of the heads, of their words, and which of these count.
+    """The words of a few heads at a time: the indices of the heads, the indices of their words, and a mask of these.
 
-    What is made of a few heads is as wide as all labels together, and stays in the cache. They have about as many words
-    each. Kernels see few shapes: heads without words fill the last group, and words that do not count every row.
+    The products for a few heads are as wide as all labels together, and stay in the cache. The heads of a group have
+    about the same number of words. Padding keeps the number of shapes small: heads without words pad the number of
+    heads, and masked words pad the rows.
     """
     arcs, words = arcs.sort(stable=True)
     distinct, counts = arcs.unique_consecutive(return_counts=True)

@@ -1,4 +1,4 @@
-"""Parses on disk, so that no text is parsed twice and an interrupted run resumes where it was.
+"""Parses on disk, so that no text is parsed twice and an interrupted run resumes where it stopped.
 
 One SQLite file: batches are added atomically, and several processes may use it at once.
 """
@@ -17,13 +17,13 @@ _QUERY = 500
 
 
 class ParseCache:
-    """Parses by key; to be used in a ``with`` block, or closed.
+    """Parses by key; use it in a ``with`` block, or close it.
 
     Args:
-        path: the file; made if missing.
+        path: the file; created if missing.
 
     Raises:
-        ParseError: if it is not such a file, or cannot be opened.
+        ParseError: if the file is not a cache of parses, or cannot be opened.
 
     Example:
         >>> import tempfile
@@ -81,7 +81,7 @@ class ParseCache:
 
 
 def cache_key(parser: tuple[str, str], text: str | Sequence[str]) -> str:
-    """SHA-256 of a parser's name and version and of a text or a list of words; the two never meet.
+    """SHA-256 of a parser's name and version and of a text or a list of words; a text and a list never share a key.
 
     Example:
         >>> cache_key(("p", "1"), "a b") == cache_key(("p", "1"), ["a", "b"])

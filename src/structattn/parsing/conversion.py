@@ -15,8 +15,8 @@ _COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")
 def to_spacy(sentences: Iterable[Sentence], vocab: Any = None) -> Any:
     """Sentences as one spaCy ``Doc``: words, tags as ``pos_``, heads, labels as ``dep_``, and where sentences start.
 
-    spaCy's pipelines, matchers and displaCy take it. A root is its own head, as spaCy has it, with the label ``ROOT``.
-    Words are set apart as in the sentence's text, if that is known and has the same words.
+    spaCy's pipelines, matchers and displaCy accept it. As in spaCy, a root is its own head and has the label ``ROOT``.
+    Spaces between words are those of the sentence's text, if the text is known and has the same words.
 
     Args:
         sentences: parsed sentences.
@@ -50,10 +50,10 @@ def to_spacy(sentences: Iterable[Sentence], vocab: Any = None) -> Any:
 
 
 def _spaces(sentence: Sentence) -> list[bool]:
-    """Whether a space comes after each word; after the last one always, as another sentence may come."""
+    """Whether a space follows each word; always after the last one, as another sentence may follow."""
     try:
         places = align_words(sentence.words, sentence.text)
-    except ValueError:  # words that were changed
+    except ValueError:  # the text has other words
         return [True] * len(sentence)
     return [end < start for (_, end), (start, _) in pairwise(places)] + [True] * bool(sentence.words)
 
@@ -61,11 +61,11 @@ def _spaces(sentence: Sentence) -> list[bool]:
 def to_pandas(sentences: Iterable[Sentence]) -> Any:
     """Sentences as a pandas ``DataFrame`` with a row for each word: ``sentence`` and the first columns of CoNLL-U.
 
-    ``sentence`` is ``sent_id``, or else the sentence's number from 1. Ids and heads are numbers; what a sentence does
-    not have is ``None``.
+    ``sentence`` is ``sent_id``, or else the sentence's number from 1. Ids and heads are numbers; missing values are
+    ``None``.
 
     Args:
-        sentences: sentences with trees or without.
+        sentences: sentences with or without trees.
 
     Raises:
         MissingExtra: if pandas is not installed.

@@ -1,6 +1,6 @@
 """Data files as texts to parse: documents with labels, and the single sentences of every format of ``data``.
 
-A raw text stays raw until a parser has split it.
+Raw texts are left for the parser to split.
 """
 
 import dataclasses
@@ -24,7 +24,7 @@ TABLES = ("csv", "tsv", "json")
 _ENDINGS = {".conllu": "conllu", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
 _PLAIN = ("text", "words")
 
-# What ``parse`` says of every sentence itself.
+# The metadata that ``parse`` itself adds to every sentence.
 _TAKEN = ("sent_id", "text", "parser", "newdoc id")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
@@ -33,12 +33,12 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 class Document:
     """A raw text of any number of sentences, its name, and what is known about it.
 
-    Its first sentence carries ``newdoc id`` and the metadata, as CoNLL-U has it; ``sent_id`` is ``<name>-<sentence>``.
+    As in CoNLL-U, its first sentence carries ``newdoc id`` and the metadata; ``sent_id`` is ``<name>-<sentence>``.
 
     Attributes:
         text: the raw text.
         name: its id.
-        metadata: what the file said about it, such as ``label``.
+        metadata: what the file says about it, such as ``label``.
 
     Example:
         >>> Document("Fine. Really fine.", "7", {"label": "1"}).name
@@ -51,7 +51,7 @@ class Document:
 
 
 def format_of_texts(file: Source, format: str | None, columns: Mapping[str, Any]) -> str:
-    """The format in which a file of texts is read: what its name ends in, or ``text``, unless another is given.
+    """The format of a file of texts: the one given, or else the one that its name ends in, or else ``text``.
 
     Args:
         file: a file or stream.
@@ -59,7 +59,7 @@ def format_of_texts(file: Source, format: str | None, columns: Mapping[str, Any]
         columns: ``text_column`` and so on, for tables only.
 
     Raises:
-        ConfigError: for an unknown format, or columns of what has none.
+        ConfigError: for an unknown format, or for columns of a format without any.
 
     Example:
         >>> format_of_texts("reviews.csv.gz", None, {}), format_of_texts("reviews.txt", None, {})
@@ -83,7 +83,7 @@ def texts_of(
 
     Args:
         file: a file or stream.
-        format: as ``format_of_texts`` finds it.
+        format: as ``format_of_texts`` returns it.
         columns: ``text_column`` and so on, for tables.
 
     Raises:
@@ -109,7 +109,7 @@ def documents_of(
 ) -> Iterator[Document | Sentence]:
     r"""The texts of a table or of JSON objects, with their labels: each row is a document.
 
-    A list of words is one sentence. The other columns (of JSON: strings, numbers and truth values) become metadata.
+    A list of words is one sentence. The other columns (in JSON: strings, numbers and Booleans) become metadata.
     ``<br />`` is a line break, as in IMDB's reviews, so two of them end a sentence.
 
     Args:
@@ -120,7 +120,7 @@ def documents_of(
         id_column: likewise.
 
     Raises:
-        ParseError: with file and line: for a malformed row, or one of two texts.
+        ParseError: with file and line, for a malformed row or a row with two texts.
 
     Example:
         >>> import io
@@ -157,9 +157,9 @@ def _on_one_line(value: object) -> str:
 
 
 def sentences_of_examples(path: Source, format: str) -> Iterator[Sentence]:
-    r"""The sentences of a data file in any format of ``read_examples``: ``sent_id``, and ``label`` of single ones.
+    r"""The sentences of a data file in any format of ``read_examples``, each with ``sent_id``.
 
-    The two sentences of pair ``7`` are ``7-1`` and ``7-2``.
+    The two sentences of pair ``7`` are ``7-1`` and ``7-2``. The sentence of any other example also has its ``label``.
 
     Args:
         path: the file.

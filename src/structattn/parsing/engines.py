@@ -1,6 +1,6 @@
-"""Where shards are parsed: in processes of this machine, or on a cluster by Ray Data.
+"""Where shards are parsed: in processes on this machine, or on a cluster by Ray Data.
 
-Both give each shard to one worker, which holds the parser; so the number of workers changes the time and nothing else.
+Both give each shard to one worker with its own parser, so the number of workers changes the time and nothing else.
 """
 
 import functools
@@ -21,20 +21,20 @@ from structattn.parsing.shards import ParseSettings, parse_shard
 from structattn.syntax.errors import ConfigError, StructAttnError, require
 
 Result = tuple[str, str | None]
-"""A file of texts, and what went wrong with it; ``None`` if its shard is finished."""
+"""A file of texts, and its error message, or ``None`` if its shard is finished."""
 
 _ATTEMPTS = 3
-_SECONDS = 3  # to connect, and to be answered: with the start of a command, within ten on a busy machine
-# How a connection of HTTP/2 begins, on which gRPC rests, and the kind of frame that a server begins with.
+_SECONDS = 3  # each for connecting and for the answer: with a command's start, under ten in all on a busy machine
+# How a connection of HTTP/2, which gRPC uses, begins, and the type of the first frame that a server sends.
 _HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), b"\x04"
 _RAY_PORTS = {"ray": 10001, "": 6379}
 
 
 class ShardParser:
-    """A worker: reads its parser once and parses one shard after the other.
+    """A worker, which loads its parser once and parses one shard after the other.
 
     Args:
-        settings: how.
+        settings: how to parse.
         hardware: where the parser runs.
     """
 
@@ -43,7 +43,7 @@ class ShardParser:
         self.parser = parser_of(settings.parser, hardware)
 
     def parse(self, source: str, target: str) -> Result:
-        """Parse one file; a mistake in it is no reason to leave the others."""
+        """Parse one file; an error is returned, so that the other files are still parsed."""
         try:
             parse_shard(source, target, self.parser, self.settings)
         except StructAttnError as error:
@@ -53,7 +53,7 @@ class ShardParser:
         return source, None
 
     def __call__(self, batch: dict[str, Any]) -> dict[str, Any]:
-        """A batch of Ray Data: columns of sources and targets to columns of sources and errors."""
+        """Map a batch of Ray Data, with columns of sources and targets, to columns of sources and errors."""
         pairs = zip(batch["source"], batch["target"], strict=True)
         results = [self.parse(str(source), str(target)) for source, target in pairs]
         return {"source": [source for source, _ in results], "error": [error or "" for _, error in results]}
@@ -62,9 +62,9 @@ class ShardParser:
 def local_engine(
     targets: Mapping[str, str], settings: ParseSettings, hardware: Hardware | None, *, num_workers: int
 ) -> Iterator[Result]:
-    """Parse shards in processes of this machine; one worker is this process itself.
+    """Parse shards in processes on this machine; a single worker is this process itself.
 
-    Shards whose worker was killed are begun again.
+    Shards whose worker was killed are started again.
 
     Raises:
         StructAttnError: if workers are killed again and again.
@@ -97,14 +97,14 @@ def ray_engine(
     num_workers: int,
     address: str | None = None,
 ) -> Iterator[Result]:
-    """Parse shards by Ray Data, with an actor for each worker; Ray begins the shards of a lost actor again.
+    """Parse shards by Ray Data, with an actor for each worker; Ray starts the shards of a lost actor again.
 
     Args:
-        targets: from each file of texts to the file of its trees, which all machines of the cluster see.
-        settings: how.
+        targets: maps each file of texts to the file of its trees; all machines of the cluster must see them.
+        settings: how to parse.
         hardware: where the parser runs.
         num_workers: number of actors, each with a core, or with a GPU where the parser runs on one.
-        address: of a cluster, as ``cluster_address`` gives it; a cluster of this machine alone if ``None``.
+        address: address of a cluster, as ``cluster_address`` returns it; a cluster of this machine alone if ``None``.
 
     Raises:
         MissingExtra: if Ray is not installed.
@@ -112,7 +112,7 @@ def ray_engine(
     """
     ray, data = require("ray", "scale"), require("ray.data", "scale")
     cores = {"num_cpus": num_workers, "include_dashboard": False} if address is None else {}
-    # Progress and plans are Ray's own business; errors come back as results.
+    # Ray's progress bars and plans are silenced; errors come back as results.
     os.environ.setdefault("RAY_BACKEND_LOG_LEVEL", "fatal")
     for name in ("ray", "ray.data"):
         logging.getLogger(name).setLevel(logging.ERROR)
@@ -140,11 +140,11 @@ def ray_engine(
 
 
 def cluster_address(address: str | None) -> str | None:
-    """The address of a cluster that answers in the protocol of Ray, where Ray itself waits for minutes for an answer.
+    """Check that a Ray cluster answers at an address, and return the address; Ray itself would wait for minutes.
 
     Args:
         address: ``HOST:PORT``, ``ray://HOST:PORT``, or ``auto`` for the one that Ray finds: that of ``RAY_ADDRESS``, or
-            of a cluster that was started on this machine; ``None`` for none.
+            of a cluster that was started on this machine; ``None`` for no cluster.
 
     Raises:
         MissingExtra: for ``auto`` if Ray is not installed.
@@ -176,12 +176,12 @@ def cluster_address(address: str | None) -> str | None:
         reason = error.strerror or str(error)
         raise ConfigError(f"--address: nothing answers at {address} ({reason})") from None
     if not is_grpc:
-        raise ConfigError(f"--address: what answers at {address} is no Ray cluster")
+        raise ConfigError(f"--address: the server at {address} is not a Ray cluster")
     return address
 
 
 def _found_by_ray() -> str:
-    """What ``ray.init("auto")`` would connect to, without Ray's reading the rest of itself for it."""
+    """The address that ``ray.init("auto")`` would connect to, found without initialising Ray."""
     try:
         found = require("ray._private.services", "scale").canonicalize_bootstrap_address_or_die("auto")
     except ConnectionError:
@@ -192,7 +192,7 @@ def _found_by_ray() -> str:
     return str(found)
 
 
-# The worker of a process, made once.
+# The worker of this process, created once.
 _own: list[ShardParser] = []
 
 

@@ -29,11 +29,11 @@ def attachment(gold: Sequence[Sentence], predicted: Sequence[Sentence]) -> Attac
     """Compare trees and tags over the same words, word by word.
 
     Args:
-        gold: the right sentences.
-        predicted: the same sentences with other trees.
+        gold: sentences with gold trees.
+        predicted: the same sentences with predicted trees.
 
     Raises:
-        ValueError: if they are not the same sentences, if one has no tree, or if there is no word.
+        ValueError: if they are not the same sentences, if one has no tree, or if there are no words.
 
     Example:
         >>> from structattn.syntax import DependencyTree

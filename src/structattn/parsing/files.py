@@ -25,9 +25,9 @@ class TreebankParser:
 
     Args:
         sentences: sentences with dependency trees.
-        name: what the parser is called.
+        name: name of the parser.
         version: distinguishes it from other files of this name.
-        file: the file that errors name.
+        file: the file that error messages name.
 
     Example:
         >>> kids = Sentence(["Kids", "wash", "."], dependency=DependencyTree([2, 0, 2]))
@@ -89,7 +89,7 @@ class TreebankParser:
         if not key:
             return Sentence((), (), DependencyTree((), ()))
         if key not in known:
-            raise ParseError(f"expected a tree for every sentence, {_shown(words)} is not there", file=self.file)
+            raise ParseError(f"expected a tree for every sentence, {_shown(words)} has none", file=self.file)
         return known[key]
 
 
@@ -123,7 +123,7 @@ def read_gold(path: str) -> list[Sentence]:
             raise ParseError(f"{name}: expected heads, labels and tags to learn from, they are missing", file=path)
         if len(tree.roots) != 1:
             raise ParseError(f"{name}: expected a tree with one root, got {len(tree.roots)} roots", file=path)
-        # Without the columns that nothing here reads, which would be most of the memory.
+        # The other columns, which nothing here reads, would take most of the memory.
         sentences.append(Sentence(sentence.words, sentence.tags, tree))
     if not sentences:
         raise ParseError("expected at least one sentence with words", file=path)

@@ -1,4 +1,4 @@
-"""Trees for sentences that come without, found by a parser when they are needed."""
+"""Trees for sentences without any, added by a parser when they are needed."""
 
 import dataclasses
 import logging
@@ -15,11 +15,11 @@ from structattn.syntax import ConfigError, Sentence
 LOGGER = logging.getLogger("structattn.parsing")
 _MANY = 1000
 STRUCTURES = ("dependency", "constituency")
-"""The trees that can be found."""
+"""The kinds of trees that can be added."""
 
 
 class MissingTrees:
-    """Gives the sentences of examples that have no tree the one that a parser finds for their words.
+    """Adds a parser's trees to the sentences of examples that have none.
 
     Phrase trees follow from the dependencies, see ``ConstituencyTree.from_dependency``. Sentences keep the trees and
     the tags that they have. The parser is loaded for the first sentence without a dependency tree; it runs on the CPU,
@@ -27,13 +27,13 @@ class MissingTrees:
 
     Args:
         name: the parser, as ``parser_of`` takes it.
-        version: the version that is expected; another one is used too, with a warning.
+        version: the expected version; a different one is used with a warning.
         cache: a file that keeps parses, as for ``parse``.
-        trusted: whether the parser may be started. What only a model folder names may not, if it is code of others.
-        structures: the trees that sentences need, of ``STRUCTURES``.
+        trusted: whether the parser may be loaded. Third-party code may not if only a model folder names it.
+        structures: the kinds of trees that sentences need, of ``STRUCTURES``.
 
     Attributes:
-        found: how many sentences it gave trees.
+        found: how many sentences were given trees.
 
     Example:
         >>> from structattn.syntax import DependencyTree
@@ -83,7 +83,7 @@ class MissingTrees:
             version = self._parser.version
             if self._expected not in (None, version):
                 LOGGER.warning(
-                    "the trees of this model's training data were found by %s %s; here it is %s, which may find others",
+                    "this model's training data was parsed by %s %s; here it is %s, which may give different trees",
                     self.name,
                     self._expected,
                     version,
@@ -98,7 +98,7 @@ class MissingTrees:
 
     @property
     def summary(self) -> str:
-        """How many sentences had no tree, what found one for them, and where the parses are kept."""
+        """How many sentences had no tree, which parser found one for them, and where the parses are kept."""
         kept = "not kept" if self.cache is None else f"kept in {self.cache}"
         name = f"{self.parser.name} {self.parser.version}"
         return (
@@ -106,12 +106,12 @@ class MissingTrees:
         )
 
     def log(self, logger: logging.Logger, option: str) -> None:
-        """Log what was found, if anything was, and the option that names another parser."""
+        """Log the summary, if there were trees to add, and the option that names another parser."""
         if self.found:
             logger.info("%s (%s names another, or none)", self.summary, option)
 
     def keep(self) -> None:
-        """Keep parses in ``parse_cache()`` from now on, for the next time that the same sentences come."""
+        """Keep parses in ``parse_cache()`` from now on, so that the same sentences are not parsed again."""
         self.cache = parse_cache()
 
     def __call__(self, examples: Sequence[Example]) -> list[Example]:
@@ -157,9 +157,9 @@ def missing_trees(sentence: Sentence) -> frozenset[str]:
 
 
 def parse_cache() -> Path | None:
-    """The file that keeps the parses of training data: ``structattn/parses.sqlite`` in the user's folder of caches.
+    """The file that keeps the parses of training data: ``structattn/parses.sqlite`` in the user's cache folder.
 
-    That folder is ``$XDG_CACHE_HOME``, or ``~/.cache``. ``None`` where it cannot be written; parses are then not kept.
+    That folder is ``$XDG_CACHE_HOME``, or ``~/.cache``. ``None`` if it is not writable; parses are then not kept.
     """
     folder = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "structattn"
     try:

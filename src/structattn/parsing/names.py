@@ -1,4 +1,4 @@
-"""From a name on the command line to a parser; the names of the parsers that are part of this package."""
+"""Parsers by their names on the command line, and the names of the parsers that are part of this package."""
 
 import functools
 from collections.abc import Callable, Mapping
@@ -28,7 +28,7 @@ _FILES: Mapping[str, Callable[[str], Parser]] = {
 
 
 def is_ours(name: str) -> bool:
-    """Whether a parser is part of this package, or a folder or file of data that it reads: no code of others is run.
+    """Whether a parser is part of this package, or a folder or file of data that it reads: no third-party code is run.
 
     Example:
         >>> is_ours("en"), is_ours("structattn:runs/ewt"), is_ours("gold.conllu"), is_ours("spacy:en_core_web_sm")
@@ -38,15 +38,15 @@ def is_ours(name: str) -> bool:
 
 
 def check_parser(name: str, hardware: Hardware | None = None) -> None:
-    """Check a parser's name, and the file or folder that it names, before anything that takes long is imported.
+    """Check a parser's name, and the file or folder that it names, before any slow import.
 
     Args:
         name: as for `parser_of`.
         hardware: likewise.
 
     Raises:
-        ConfigError: for an unknown name, a folder that holds no model that this version can read, or hardware for a
-            parser with settings of its own.
+        ConfigError: for an unknown name, a folder without a model that this version can read, or hardware for a parser
+            with settings of its own.
         ParseError: for a missing or unreadable file.
 
     Example:
@@ -83,8 +83,8 @@ def parser_of(name: str, hardware: Hardware | None = None) -> Parser:
             settings of their own.
 
     Raises:
-        ConfigError: for any other name; the message lists the known kinds. For a GPU or mixed precision where it is
-            not ours to choose.
+        ConfigError: for any other name; the message lists the known kinds. For a GPU or mixed precision with a parser
+            that has settings of its own.
         ParseError: for a file that cannot be read.
         MissingExtra: if the parser's package is not installed.
 
@@ -109,7 +109,7 @@ def _suffix(name: str) -> str:
 
 @functools.lru_cache(maxsize=2)
 def _packaged(name: str, hardware: Hardware | None) -> Parser:
-    """A parser of this package; read once, as texts are often parsed one by one."""
+    """A parser of this package; loaded once, as texts are often parsed one by one."""
     from structattn.parsing.tree_parser import TreeParser
 
     return TreeParser.from_folder(PACKAGED[name], hardware, name=name)

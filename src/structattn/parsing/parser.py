@@ -1,6 +1,6 @@
 """The parser protocol, for anything that turns words or raw text into sentences with trees.
 
-Another parser needs two methods and no more.
+A parser needs only these two methods, a name and a version.
 """
 
 from collections.abc import Sequence

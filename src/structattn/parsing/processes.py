@@ -7,9 +7,9 @@ import threading
 
 
 def end_with_parent() -> None:
-    """End this worker process when its parent has ended in any way, also by ``kill -9``.
+    """End this worker process when its parent ends in any way, even by ``kill -9``.
 
-    Without it a worker would wait for work for ever, and keep its memory.
+    Otherwise the worker would wait for work forever, and keep its memory.
     """
     parent = multiprocessing.parent_process()
     if parent is not None:

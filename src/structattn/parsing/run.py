@@ -25,7 +25,7 @@ from structattn.syntax import ConstituencyTree, Sentence
 from structattn.syntax.errors import ConfigError, StructAttnError
 
 Text = str | Sequence[str] | Sentence | Document
-"""A raw text, with a name or without, the words of one sentence, or a sentence whose words are parsed anew."""
+"""A raw text, with or without a name, the words of one sentence, or a sentence whose words are parsed again."""
 _Content = str | tuple[str, ...]
 # The column of enhanced dependencies in CoNLL-U.
 _DEPS = 8
@@ -80,34 +80,34 @@ def parse(
     """Find the dependency trees and tags of texts.
 
     One text gives the list of its sentences, a list of texts the list of all their sentences. An iterator of texts
-    gives an iterator that parses as it is read, ``batch_size`` texts at a time, so that memory does not grow.
+    gives an iterator that parses as it is consumed, ``batch_size`` texts at a time, so that memory does not grow.
 
-    A raw text may be several sentences, or none; they come one after the other, with ``sent_id`` ``<text>-<sentence>``
-    (both counted from 1) and ``text`` among their metadata. A list of words is one sentence with these words. A
-    ``Sentence`` keeps its words, its metadata and, from a treebank, its lemmas, features, language-specific tags and
-    multiword tokens; enhanced dependencies and their empty nodes, which belong to another tree, are left out. A
-    ``Document`` is a raw text under its own name, and its first sentence carries its metadata; without text it is one
-    sentence without words. ``parser`` in the metadata names the parser.
+    A raw text may contain several sentences or none. They are returned in order, with ``sent_id``
+    ``<text>-<sentence>`` (both counted from 1) and ``text`` in their metadata. A list of words is one sentence with
+    these words. A ``Sentence`` keeps its words, its metadata and, from a treebank, its lemmas, features,
+    language-specific tags and multiword tokens; enhanced dependencies and their empty nodes, which belong to another
+    tree, are left out. A ``Document`` is a raw text under its own name, and its first sentence carries its metadata; a
+    document without text gives one sentence without words. ``parser`` in the metadata names the parser.
 
     Args:
         texts: a raw text; or any number of raw texts, documents, lists of words, or sentences.
         parser: ``en``, the English parser of this package; ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``,
             a file of trees, or a parser.
-        cache: a file that keeps parses by text, parser and version, made if missing. What it has is not parsed again,
-            so an interrupted run resumes where it was.
-        num_workers: number of processes. The result does not depend on it. Processes start afresh, so a script that
+        cache: a file that keeps parses by text, parser and version, created if missing. Texts in it are not parsed
+            again, so an interrupted run resumes where it stopped.
+        num_workers: number of processes. The result does not depend on it. Processes are spawned, so a script that
             asks for several must guard its main part by ``if __name__ == "__main__":``.
         batch_size: how many texts are parsed, and then kept in the cache, at a time.
         whole: make one sentence of each raw text, with a root for each sentence in it.
         constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
         progress: show a bar on stderr; by default on terminals only.
-        total: number of the texts, for the time that is left; known unless they come from an iterator.
+        total: number of texts, to estimate the time left; needed only if they come from an iterator.
         hardware: where ``en`` or ``structattn:FOLDER`` runs, and the precision, such as
             ``sa.layers.Hardware("cuda", "bf16")``; the CPU if ``None``.
 
     Raises:
         ConfigError: for an unknown kind of parser; the message lists the known ones. If there is no such device, or
-            the parser is not one that runs on it.
+            the parser does not run on it.
         MissingExtra: if the parser's package is not installed.
 
     Example:
@@ -185,7 +185,7 @@ def parse_each(
 
 
 def with_phrases(sentence: Sentence) -> Sentence:
-    """The sentence with the phrases that follow from its dependency tree, unless it has phrases."""
+    """The sentence with the phrases that follow from its dependency tree, unless it already has phrases."""
     tree = sentence.dependency
     if sentence.constituency is not None:
         return sentence
@@ -229,7 +229,7 @@ def _content(text: Text) -> _Content:
 
 
 def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: bool, origin: str) -> list[Sentence]:
-    """The sentences of one text under their names; what the cache keeps is the same for every place of the text."""
+    """The sentences of one text with their ids, which the cache does not keep as they depend on the text's position."""
     if isinstance(text, Sentence):
         (one,) = sentences
         found = Sentence(
@@ -269,7 +269,7 @@ def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: b
 
 
 def _rows(sentence: Sentence) -> list[tuple[str, ...]]:
-    """What a treebank says beside tags, heads and labels, without the graph of enhanced dependencies."""
+    """The other columns of a sentence from a treebank, without enhanced dependencies and their empty nodes."""
     return [(*row[:_DEPS], "_", *row[_DEPS + 1 :]) for row in sentence.rows if "." not in row[0]]
 
 

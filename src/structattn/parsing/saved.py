@@ -34,11 +34,11 @@ def build_parser(
 
     Args:
         treebank: sentences with trees, labels and tags.
-        backbone: the folder of a pretrained backbone; words and characters alone without one.
-        encoder: options of ``WordEncoder``, or with a backbone of ``SubwordEncoder``.
+        backbone: the folder of a pretrained backbone; without one, the parser reads words and characters alone.
+        encoder: options of ``WordEncoder``, or, with a backbone, of ``SubwordEncoder``.
         scorer: options of ``BiaffineScorer``.
         parser: options of ``TreeCRF``: ``trees`` and ``loss``.
-        min_count: rarer words are known by their characters only.
+        min_count: rarer words are represented by their characters only.
 
     Raises:
         ConfigError: if no sentence has labels and tags, for an unknown option, or a backbone that cannot be read.
@@ -65,7 +65,7 @@ def load_parser(folder: str | os.PathLike[str]) -> TreeCRF:
 
     Raises:
         ParseError: if a file is missing or damaged; the message names it.
-        ConfigError: if the folder holds another kind of model, or was written by another version.
+        ConfigError: if the folder contains another kind of model, or was written by another version.
     """
     parser: TreeCRF = read_model(folder, MODELS)
     return parser
@@ -96,5 +96,5 @@ _ENCODERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Encoder]] = {
     SubwordEncoder.kind: SubwordEncoder.load,
 }
 
-#: From the kind of a parser, as its folder names it, to what restores it.
+#: Maps the kind of a parser, as named in its folder, to the function that restores it.
 MODELS: Mapping[str, FromConfig] = {TreeCRF.kind: parser_from_config}

@@ -41,29 +41,29 @@ def parse_shards(
 ) -> Iterator[ShardRecord]:
     """Parse files into a folder: a Parquet treebank for each, and ``manifest.jsonl`` with counts and checksums.
 
-    Each file is written whole or not at all, so that after any interruption the same call does what is missing.
+    Each file is written completely or not at all, so after any interruption the same call parses what is missing.
 
     Args:
         sources: files in any format of ``structattn parse``; ``s3://``, ``hf://`` and the like go through fsspec.
-        folder: where to write; locked while this runs, unless it is on another file system.
+        folder: where to write; locked while this runs, unless it is remote.
         parser: as for :func:`parse`.
-        format: of the files; recognised from their names if ``None``.
+        format: format of the files; recognised from their names if ``None``.
         columns: ``text_column``, ``label_column`` and ``id_column`` of tables.
         whole: one sentence for each text.
-        batch_size: texts that are parsed at a time.
-        engine: ``local``, processes of this machine, or ``ray``, Ray Data.
-        num_workers: number of workers, each of which holds the parser; the trees do not depend on it.
-        address: of a Ray cluster, ``auto`` for the one that is found; a cluster of this machine alone if ``None``.
+        batch_size: number of texts parsed at a time.
+        engine: ``local`` for processes on this machine, or ``ray`` for Ray Data.
+        num_workers: number of workers, each with its own parser; the trees do not depend on it.
+        address: address of a Ray cluster, or ``auto`` to find one; a cluster of this machine alone if ``None``.
         hardware: where the parser runs, and the precision.
 
     Yields:
         The records of finished shards, those of earlier calls first.
 
     Raises:
-        ConfigError: if the folder is in use, or holds shards that were made otherwise; if nothing answers at the
-            address.
+        ConfigError: if the folder is in use, or contains shards that were made with other settings; if nothing answers
+            at the address.
         StructAttnError: if shards failed, once all others are done; the message names the first.
-        MissingExtra: if pyarrow is not installed, or Ray for ``ray``.
+        MissingExtra: if pyarrow is not installed, or, for ``ray``, Ray.
     """
     check_known(engine, ENGINES, "--engine")
     options: dict[str, Any] = {"num_workers": num_workers}

@@ -1,4 +1,4 @@
-"""Parsing of many files: one Parquet file of trees for each file of texts, whole or not there at all.
+"""Parsing of many files: one Parquet file of trees for each file of texts, written completely or not at all.
 
 The metadata of a finished shard record what it was made from. There is no separate list of progress that could
 disagree: after any interruption, a shard is missing exactly if it has no file.
@@ -31,15 +31,15 @@ _EXAMPLES_LOST = (*TABLES, "conllu", "text", "words")
 
 @dataclasses.dataclass(frozen=True)
 class ParseSettings:
-    """What decides the trees of a shard, beside its texts.
+    """The settings that determine the trees of a shard, apart from its texts.
 
     Attributes:
         parser: name of the parser.
-        version: its own name and version, as the metadata of every sentence have them.
-        format: of the texts; recognised from each file's name if ``None``.
-        columns: of tables.
+        version: the parser's own name and version, as in the metadata of every sentence.
+        format: format of the texts; recognised from each file's name if ``None``.
+        columns: columns of tables.
         whole: one sentence for each text.
-        batch_size: texts parsed at a time; rounding depends on it.
+        batch_size: number of texts parsed at a time; rounding depends on it.
     """
 
     parser: str
@@ -52,7 +52,7 @@ class ParseSettings:
 
 @dataclasses.dataclass(frozen=True)
 class ShardRecord:
-    """What a finished shard says of itself.
+    """The record of a finished shard, kept in its metadata.
 
     Attributes:
         source: the name of the file of texts.
@@ -60,7 +60,7 @@ class ShardRecord:
         settings: how it was parsed.
         sentences: number of sentences.
         words: number of words.
-        rows_sha256: checksum of all rows in their order, whatever the bytes of the file.
+        rows_sha256: checksum of all rows in order, which does not depend on the bytes of the file.
     """
 
     source: str
@@ -79,7 +79,7 @@ class ShardRecord:
         """The inverse of ``to_json``.
 
         Raises:
-            ValueError: for anything else.
+            ValueError: if the text is no such record.
         """
         try:
             values = parse_json(text)
@@ -89,13 +89,13 @@ class ShardRecord:
 
 
 def parse_shard(source: str, target: str, parser: Parser, settings: ParseSettings) -> ShardRecord:
-    """Parse a file into a Parquet treebank, which appears whole or not at all.
+    """Parse a file into a Parquet treebank, which is written completely or not at all.
 
     Args:
         source: a file in any format of ``structattn parse``.
         target: the file to write.
         parser: the parser.
-        settings: how.
+        settings: how to parse.
 
     Raises:
         ParseError: for malformed texts, or a file that changes while it is read.
@@ -133,10 +133,10 @@ def parse_shard(source: str, target: str, parser: Parser, settings: ParseSetting
 
 
 def read_record(path: str) -> ShardRecord:
-    """What a finished shard says of itself.
+    """Read the record of a finished shard.
 
     Raises:
-        ParseError: if it is damaged, or no shard that ``parse_shard`` wrote.
+        ParseError: if the file is damaged, or is not a shard that ``parse_shard`` wrote.
     """
     with opened(path, ()) as file:
         metadata = file.metadata.metadata or {}
@@ -147,7 +147,7 @@ def read_record(path: str) -> ShardRecord:
 
 
 def targets_of(sources: Sequence[str], folder: str) -> dict[str, str]:
-    """The file in a folder for each file of texts.
+    """The file of trees in a folder for each file of texts.
 
     Raises:
         ConfigError: if two would have the same name.
@@ -168,10 +168,10 @@ def targets_of(sources: Sequence[str], folder: str) -> dict[str, str]:
 
 
 def missing_shards(targets: Mapping[str, str], settings: ParseSettings) -> tuple[dict[str, str], list[ShardRecord]]:
-    """The shards that are not there yet, and the records of those that are.
+    """The shards that are missing, and the records of those that are finished.
 
     Raises:
-        ConfigError: if one was made from another file, or otherwise.
+        ConfigError: if one was made from another file, or with other settings.
         ParseError: if one is damaged.
     """
     missing, done = {}, []
@@ -193,7 +193,7 @@ def missing_shards(targets: Mapping[str, str], settings: ParseSettings) -> tuple
 
 
 def sha256_of(path: str) -> str:
-    """The checksum of a file's bytes, unpacked if it is gzip."""
+    """The checksum of a file's bytes, decompressed if it is gzipped."""
     digest = hashlib.sha256()
     with open_bytes(path) as stream:
         while block := stream.read(1 << 20):
@@ -217,7 +217,7 @@ def _exists(path: str) -> bool:
 
 
 def _examples(source: str, parser: Parser, settings: ParseSettings) -> Iterator[Example]:
-    """The examples of a file with trees; what is no example of a data set becomes one for each sentence."""
+    """The examples of a file with trees; in formats without examples, each sentence becomes one."""
     format = format_of_texts(source, settings.format, settings.columns)
     options: dict[str, Any] = {"batch_size": settings.batch_size, "whole": settings.whole, "progress": False}
     if format in _EXAMPLES_LOST:

@@ -1,6 +1,6 @@
 """spaCy's pipelines as parsers (extra ``spacy``). Their sentence boundaries, words, tags and labels are kept.
 
-https://spacy.io/api/dependencyparser; most of its own models have labels of the ClearNLP scheme, not of UD.
+https://spacy.io/api/dependencyparser; most of spaCy's own models use the labels of ClearNLP, not of UD.
 """
 
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from structattn.syntax.errors import ConfigError, require
 class SpacyParser:
     """A spaCy pipeline with a dependency parser.
 
-    A list of words is one sentence: the pipeline may not end it earlier. The label of the root, ``ROOT`` in spaCy, is
+    A list of words is one sentence: the pipeline may not split it. The label of the root, ``ROOT`` in spaCy, becomes
     ``root`` as in UD.
 
     Args:
@@ -79,7 +79,7 @@ def _sentence(tokens: Sequence[Any], metadata: dict[str, str]) -> Sentence:
 
 
 def _head(token: Any, place: dict[int, int]) -> int:
-    """The nearest word above: spaces that were left out have heads and, now and then, dependents."""
+    """The nearest ancestor that is kept: the spaces left out have heads and, now and then, dependents."""
     head = token.head
     while head.i not in place:
         head = head.head

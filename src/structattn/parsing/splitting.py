@@ -15,10 +15,10 @@ _CLOSING = "\"'”’»)]}"
 def split_sentences(text: str) -> list[str]:
     """Split a text into sentences.
 
-    A sentence ends at a blank line, and at a chunk (what stands between spaces) that ends in ``.``, ``!``, ``?`` or
-    ``…``, closing quotes and brackets after it included, unless the next chunk starts with a small letter or the full
-    stop belongs to the word. It does in the abbreviations and initials that ``split_words`` knows (``Mr.``, ``e.g.``,
-    ``U.S.``, ``J.``), so the end of a sentence that ends in one of these is missed.
+    A sentence ends at a blank line, and after a chunk (a run of characters without spaces) that ends in ``.``, ``!``,
+    ``?`` or ``…`` and any closing quotes and brackets, unless the next chunk starts with a lower-case letter or the
+    full stop belongs to the word. It does in the abbreviations and initials that ``split_words`` knows (``Mr.``,
+    ``e.g.``, ``U.S.``, ``J.``), so the end of a sentence that ends in one of these is missed.
 
     Args:
         text: any text.

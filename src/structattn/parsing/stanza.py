@@ -17,8 +17,8 @@ class StanzaParser:
 
     Args:
         language: Stanza's code of the language.
-        make: makes a pipeline; is called with ``words=True`` for the one that takes words.
-        version: of Stanza.
+        make: makes a pipeline; called with ``words=True`` for the one that takes words.
+        version: version of Stanza.
     """
 
     def __init__(self, language: str, *, make: Callable[..., Any], version: str) -> None:
@@ -29,7 +29,7 @@ class StanzaParser:
 
     @classmethod
     def from_language(cls, language: str) -> "StanzaParser":
-        """Take the models of a language.
+        """Load the models of a language.
 
         Raises:
             MissingExtra: if Stanza is not installed.
@@ -42,7 +42,7 @@ class StanzaParser:
             first = "tokenize" if words else "tokenize,mwt"
             try:
                 return stanza.Pipeline(language, processors=f"{first},pos,lemma,depparse", **options)
-            except Exception as error:  # Stanza has many kinds of error for models that are not there
+            except Exception as error:  # Stanza raises many kinds of errors for missing models
                 raise ConfigError(
                     f"stanza:{language}: cannot load its models; run: python -c "
                     f"'import stanza; stanza.download(\"{language}\")' ({error})"
@@ -61,7 +61,7 @@ class StanzaParser:
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
         """The sentences of every text."""
         pipeline = self._pipeline(words=False)
-        # Its own batches glue texts together at blank lines; one call a text keeps them apart.
+        # Stanza's own batching joins texts by blank lines; one call per text keeps them apart.
         docs = (pipeline(text) if text.strip() else None for text in texts)
         return [
             [_sentence(one.words, {"text": _normal(one.text)}) for one in (doc.sentences if doc else ())]

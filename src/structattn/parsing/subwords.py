@@ -1,4 +1,4 @@
-"""The parser's encoder on a pretrained Hugging Face backbone, which is fine-tuned, in place of words and characters."""
+"""The parser's encoder that fine-tunes a pretrained Hugging Face backbone, in place of words and characters."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -47,7 +47,7 @@ class TokenizedSentences:
 class SubwordEncoder(nn.Module):
     """Words to states by a pretrained backbone over subword tokens.
 
-    A sentence of more subwords than the backbone reads is truncated; the words beyond have a state of zero.
+    A sentence of more subwords than the backbone reads is truncated; the remaining words have a state of zero.
 
     Args:
         backbone: the backbone; it is fine-tuned unless it is frozen.
@@ -77,7 +77,7 @@ class SubwordEncoder(nn.Module):
         self.output_dim = backbone.dim
 
     def sizes(self, sentences: Sequence[Sentence]) -> list[int]:
-        """Number of subword tokens that are read of each sentence: an address among words is longer than it seems."""
+        """Number of subword tokens read of each sentence; a URL, for example, is one word of many subwords."""
         if not sentences:
             return []
         read = self.backbone.tokenizer([" ".join(sentence.words) for sentence in sentences], verbose=False)
@@ -90,17 +90,17 @@ class SubwordEncoder(nn.Module):
         return TokenizedSentences(self.backbone.tokenize([Sentence(one.words) for one in sentences], truncation=True))
 
     def forward(self, batch: TokenizedSentences) -> Float[Tensor, "batch word dim"]:
-        """States of the words; padding comes out zero."""
+        """States of the words; zero at padding."""
         states: Tensor = self.dropout(pool_words(self.backbone(batch.subwords), batch.subwords, pooling=self.pooling))
         return states
 
     def save(self, folder: Path) -> None:
-        """Write what is needed to build the encoder again, apart from parameters."""
+        """Write everything needed to rebuild the encoder except its parameters."""
         self.backbone.save_skeleton(folder / _BACKBONE)
 
     @classmethod
     def load(cls, folder: Path, options: Mapping[str, Any]) -> "SubwordEncoder":
-        """Build the encoder that ``save`` has described, with fresh parameters.
+        """Build the encoder that ``save`` wrote, with fresh parameters.
 
         Raises:
             ParseError: if the description is missing or damaged.
@@ -109,7 +109,7 @@ class SubwordEncoder(nn.Module):
         try:
             config = read_backbone_config(folder / _BACKBONE)
             tokenizer = read_backbone_tokenizer(folder / _BACKBONE)
-        except Exception as error:  # transformers raises whatever a configuration made it stumble over
+        except Exception as error:  # transformers raises many kinds of errors for a damaged configuration
             message = str(error).strip().split("\n")[0][:200]
             raise ParseError(
                 f"expected a backbone's configuration and tokenizer: {message}", file=folder / _BACKBONE

@@ -1,4 +1,4 @@
-"""This library's parser, as ``structattn parser train`` leaves it: raw text to sentences with trees."""
+"""This library's parser, as ``structattn parser train`` saves it: raw text to sentences with trees."""
 
 import os
 from collections.abc import Sequence
@@ -19,7 +19,7 @@ class TreeParser:
         model: the parser.
         version: distinguishes it from other parsers.
         hardware: where it runs, and the precision; the CPU if ``None``.
-        name: what it is called.
+        name: name of the parser.
 
     Example:
         >>> from structattn.parsing.saved import build_parser
@@ -36,7 +36,7 @@ class TreeParser:
         self.hardware = Hardware("cpu") if hardware is None else hardware
         self.model = self.hardware.place(model.eval())
         self.name = name
-        # Other roundings may find other trees, which a cache must not mix.
+        # Different rounding may give different trees, which a cache must not mix.
         numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)
         self.version = "+".join([version, *(one for one in numerics if one not in ("cpu", "no"))])
 
@@ -44,16 +44,16 @@ class TreeParser:
     def from_folder(
         cls, folder: str | os.PathLike[str], hardware: Hardware | None = None, *, name: str = "structattn"
     ) -> "TreeParser":
-        """Load what ``structattn parser train`` left.
+        """Load a parser that ``structattn parser train`` saved.
 
         Args:
-            folder: of the run or the parser.
+            folder: folder of the run or the parser.
             hardware: where it runs, and the precision; the CPU if ``None``.
-            name: what it is called.
+            name: name of the parser.
 
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
-            ConfigError: if the folder holds another kind of model, or was written by another version; if there is no
+            ConfigError: if the folder contains another kind of model, or was written by another version; if there is no
                 such device.
         """
         version = f"{structattn.__version__}+{fingerprint(folder)}"
@@ -64,12 +64,12 @@ class TreeParser:
         return self._parsed([Sentence(words) for words in sentences])
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        """Split raw texts into sentences and these into words, and parse them all."""
+        """Split raw texts into sentences and words, and parse them."""
         split = [[Sentence.from_text(text) for text in split_sentences(whole)] for whole in texts]
         parsed = iter(self._parsed([sentence for sentences in split for sentence in sentences]))
         return [[next(parsed) for _ in sentences] for sentences in split]
 
     def _parsed(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        # Rounding depends on the number of threads. With one thread, several processes give the results of one.
+        # Rounding depends on the number of threads. With one thread, several processes give the same results as one.
         with one_thread(), self.hardware.autocast():
             return self.model.parse(sentences)

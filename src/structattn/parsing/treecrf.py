@@ -57,7 +57,7 @@ class Encoder(Protocol):
         kind: name of this kind of encoder in a parser folder.
         max_length: longer sentences are parsed in stretches of this many words.
         output_dim: width of the states.
-        options: what it was made with, as plain values.
+        options: the options that it was built with, as plain values.
     """
 
     kind: str
@@ -66,7 +66,7 @@ class Encoder(Protocol):
     options: Mapping[str, Any]
 
     def sizes(self, sentences: Sequence[Sentence]) -> Sequence[int]:
-        """How many words or subword tokens it reads of each sentence; similar ones are read together."""
+        """Number of words or subword tokens of each sentence; sentences of similar size are batched together."""
         ...
 
     def collate(self, sentences: Sequence[Sentence]) -> EncoderBatch:
@@ -78,7 +78,7 @@ class Encoder(Protocol):
         ...
 
     def save(self, folder: Path) -> None:
-        """Write what is needed to build the encoder again, apart from parameters."""
+        """Write everything needed to rebuild the encoder except its parameters."""
         ...
 
 
@@ -87,7 +87,7 @@ class GoldBatch:
     """Sentences as tensors, with their trees and tags.
 
     Attributes:
-        given: what the encoder reads.
+        given: the input of the encoder.
         heads: CoNLL id of each word's head; 0 at padding.
         labels: number of each arc's label; -1 at padding and for a label that the parser does not know.
         tags: number of each word's tag; -1 likewise.
@@ -109,16 +109,16 @@ class TreeCRF(SavedModel):
     The loss of a sentence is :math:`-\log p(\text{tree})`, the sum over words of :math:`-\log p(\text{label} \mid
     \text{gold arc})` and of :math:`-\log p(\text{tag})`, divided by the number of words of the batch. With
     ``loss="words"`` every word chooses its head independently, :math:`\mathrm{softmax}_j s_{ij}`, as in Dozat and
-    Manning's own training. The best tree of the distribution is what is predicted, whatever the loss; each arc then
-    gets its best label, and ``root`` is the label of the root's arc and of no other.
+    Manning's own training. With either loss, the prediction is the most probable tree of the distribution; each arc
+    then gets its best label, and ``root`` is the label of the root's arc and of no other.
 
     Args:
         encoder: states of words.
-        scorer: scores of arcs, labels and tags, for as many as there are here.
+        scorer: scores of arcs, labels and tags, for as many labels and tags as given here.
         labels: labels of arcs.
         tags: tags of words.
         trees: ``all`` trees, or the ``projective`` ones.
-        loss: likelihood of whole ``trees``, or of each of the ``words``' heads.
+        loss: ``trees`` for the likelihood of whole trees, ``words`` for that of each word's head.
 
     Raises:
         ConfigError: for an unknown kind of trees or loss.
@@ -151,7 +151,7 @@ class TreeCRF(SavedModel):
             raise ConfigError(f"trees: expected one of {', '.join(_FAMILIES)}, got {trees!r}")
         if loss not in ("trees", "words"):
             raise ConfigError(f"loss: expected one of trees, words, got {loss!r}")
-        self.encoder: Any = encoder  # a module, of which only the protocol is used
+        self.encoder: Any = encoder  # a module; only the protocol is used
         self.scorer = scorer
         self.label_names = tuple(labels)
         self.tag_names = tuple(tags)
@@ -176,7 +176,7 @@ class TreeCRF(SavedModel):
         }
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """What the encoder needs."""
+        """Write what the encoder needs, and return ``config``."""
         self.encoder.save(folder)
         return self.config
 
@@ -193,12 +193,12 @@ class TreeCRF(SavedModel):
     def distribution(
         self, scores: ParserScores, lengths: Int64[Tensor, " batch"]
     ) -> DependencyCRF | NonProjectiveDependencyCRF:
-        """The trees with one root, as a distribution."""
+        """The distribution over trees with one root."""
         arcs = scores.arcs.to(torch.promote_types(scores.arcs.dtype, torch.float32))
         return _FAMILIES[self.trees](arcs, lengths, single_root=True, validate_args=False)
 
     def collate(self, sentences: Sequence[Sentence]) -> GoldBatch:
-        """Sentences with trees as tensors; for projective trees, others are projectivised.
+        """Sentences with trees as tensors; a parser of projective trees projectivises the others.
 
         Raises:
             ValueError: if a sentence has no tree, no labels or no tags.
@@ -233,7 +233,7 @@ class TreeCRF(SavedModel):
         return mean
 
     def predict(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """The same sentences with the trees and tags that the parser finds; computed in one batch.
+        """The same sentences with predicted trees and tags, computed in one batch.
 
         The module is in evaluation mode during the call. Sentences without words get empty trees.
         """
@@ -251,7 +251,7 @@ class TreeCRF(SavedModel):
         return [next(found) if len(sentence) else self._predicted(sentence, (), (), ()) for sentence in sentences]
 
     def parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """The same for any number of sentences of any length, in batches; see ``parse_in_batches``."""
+        """Predict trees and tags for any number of sentences of any length, in batches; see ``parse_in_batches``."""
         encoder = self.encoder
         return parse_in_batches(self.predict, sentences, max_length=encoder.max_length, sizes_of=encoder.sizes)
 

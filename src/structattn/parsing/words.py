@@ -1,6 +1,6 @@
 """The parser's word representations: a vector for frequent words, or hashed ones, and a character convolution for all.
 
-Characters are read once for every distinct spelling of a batch, not once for every word.
+Characters are encoded once for every distinct spelling of a batch, not once for every word.
 
 Reference: Kim (2014), Convolutional neural networks for sentence classification (convolution and maximum over time);
 Dozat and Manning (2017), section 4.2 (a rare word has no vector of its own, and words are dropped in training);
@@ -32,12 +32,12 @@ from structattn.syntax.options import check
 from structattn.syntax.words import is_unicode
 
 _START, _END = "\x02", "\x03"
-# Of a longer spelling (an address, a line of dashes) the first and last characters are read.
+# Only the first and last characters of a longer spelling (a URL, a line of dashes) are read.
 _FRONT, _BACK = 24, 8
-# The ids before are those of padding and of unknown words.
+# Lower ids are those of padding and of unknown words.
 _FIRST = 2
 _MARKS = 16
-# Of the numbers of sentences and words that are read without gradients.
+# The binary digits that ``round_up`` keeps of the numbers of sentences and words read without gradients.
 _DIGITS = 5
 _WORDS, _CHARACTERS = "words.json", "characters.json"
 
@@ -48,9 +48,9 @@ class WordBatch:
 
     Attributes:
         words: the sentences.
-        characters: character ids of every different word, one word after the other, each with a 0 behind it.
-        starts: where in ``characters`` each different word starts.
-        spelling_of: which of the different words each word is; 0 at padding.
+        characters: character ids of every distinct word, one word after the other, each followed by a 0.
+        starts: where in ``characters`` each distinct word starts.
+        spelling_of: which of the distinct words each word is; 0 at padding.
     """
 
     words: SentenceBatch
@@ -77,10 +77,10 @@ class WordBatch:
 class CharacterConvolution(nn.Module):
     r"""A vector for every spelling: ``max over t of relu(W [x_{t-1}; x_t; x_{t+1}] + b)``, per filter.
 
-    The spellings stand one after the other, so that a long one does not make the others wide.
+    The spellings are concatenated, so that a long one does not add padding to the others.
 
     Args:
-        num_characters: number of character ids; 0 stands between spellings.
+        num_characters: number of character ids; 0 separates spellings.
         dim: width of a character.
         filters: width of the vector.
 
@@ -98,23 +98,23 @@ class CharacterConvolution(nn.Module):
     def forward(
         self, characters: Int64[Tensor, " character"], starts: Int64[Tensor, " spelling"]
     ) -> Float[Tensor, "spelling filter"]:
-        """Read the spellings.
+        """Encode the spellings.
 
         Args:
             characters: ids of the characters of all spellings, each spelling followed by a 0.
             starts: where each spelling starts.
         """
-        # What there is follows from sizes, so that a device need not be asked.
+        # All sizes follow from shapes, so that no value is read from the device.
         sizes = (self.embedding.num_embeddings, len(characters) - len(starts), len(starts), 3)
         ids, character, number, offset = (torch.arange(size, device=characters.device) for size in sizes)
-        # Each term of the convolution depends on one character, so there are few of them: they are looked up and added.
+        # Each term of the convolution depends on one character, so there are few distinct ones to look up and add.
         weight, bias = self.convolution.parameters()
         terms = torch.einsum("fdk,cd->kcf", weight, self.embedding(ids)).flatten(0, 1)
         spelling = torch.searchsorted(starts - number, character, right=True) - 1
         neighbours = nn.functional.pad(characters, (1, 1)).unfold(0, 3, 1) + len(ids) * offset
         states = nn.functional.embedding_bag(neighbours[character + spelling], terms, mode="sum") + bias
         spelling = spelling.unsqueeze(1).expand_as(states)
-        # The zeros that the maximum is taken with are its relu.
+        # Taking the maximum with zeros applies the relu.
         return states.new_zeros(len(starts), states.shape[1]).scatter_reduce(0, spelling, states, "amax")
 
 
@@ -126,15 +126,15 @@ class WordEncoder(nn.Module):
         characters: the characters; made by :func:`character_vocabulary`.
         word_dim: width of the word vectors.
         character_dim: width of a character.
-        filters: width of the vector that is read off the characters.
+        filters: width of the vector that encodes a word's characters.
         hidden: width of each direction of the LSTM.
         num_layers: number of layers of the LSTM.
-        dropout: on what enters each layer.
+        dropout: on the input of each layer.
         word_dropout: share of words whose own vector is dropped in training, so that the character vectors are used.
-        buckets: number of vectors that the words of the vocabulary share, each the one at the CRC-32 of its lower-cased
-            UTF-8 modulo ``buckets``. In place of a list of words, the encoder then keeps a table of the CRCs that occur
-            modulo ``16 * buckets``, so that most other words are known to be unknown, and its size does not depend on
-            how many words there are.
+        buckets: number of vectors that the words of the vocabulary share; the index of a word's vector is the CRC-32 of
+            its lower-cased UTF-8 modulo ``buckets``. In place of a list of words, the encoder then keeps a table of the
+            CRCs that occur modulo ``16 * buckets``, which identifies most other words as unknown, and its size does not
+            depend on the number of words.
 
     Raises:
         ConfigError: if ``buckets`` is below 1.
@@ -211,7 +211,7 @@ class WordEncoder(nn.Module):
         return WordBatch(words, *map(torch.from_numpy, (characters, starts, spelling_of)))
 
     def forward(self, batch: WordBatch) -> Float[Tensor, "batch word dim"]:
-        """States of the words; padding comes out zero."""
+        """States of the words; zero at padding."""
         words = batch.words
         if self.training and self.word_dropout:
             hidden = torch.rand(words.tokens.shape, device=words.device) < self.word_dropout
@@ -231,14 +231,14 @@ class WordEncoder(nn.Module):
         return read[:rows, :columns]
 
     def save(self, folder: Path) -> None:
-        """Write what is needed to build the encoder again, apart from parameters."""
+        """Write everything needed to rebuild the encoder except its parameters."""
         if self.buckets is None:
             write_vocabulary(self.vocabulary, folder / _WORDS)
         write_vocabulary(self.characters, folder / _CHARACTERS)
 
     @classmethod
     def load(cls, folder: Path, options: Mapping[str, Any]) -> "WordEncoder":
-        """Build the encoder that ``save`` has described, with fresh parameters.
+        """Build the encoder that ``save`` wrote, with fresh parameters.
 
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
@@ -251,8 +251,8 @@ def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -
     """The characters of some sentences, and the two marks for the start and the end of a word.
 
     Args:
-        sentences: where to count.
-        min_count: rarer characters are unknown, and so is half of a surrogate pair, which no file can hold.
+        sentences: sentences whose characters are counted.
+        min_count: rarer characters are unknown, and so is half of a surrogate pair, which no file can contain.
 
     Example:
         >>> character_vocabulary([Sentence(["aab"])]).words
@@ -276,6 +276,6 @@ def _crc(word: str) -> int:
 
 
 def _spelled(word: str) -> str:
-    """The characters that are read of a word, and one more in the place of the padding behind it."""
+    """The characters of a word that are read, and one more in the place of the padding after it."""
     kept = word if len(word) <= _FRONT + _BACK else word[:_FRONT] + word[-_BACK:]
     return f"{_START}{kept}{_END}{_END}"

@@ -1,7 +1,7 @@
 """Drawing: words and numbers in, a self-contained SVG or HTML string out.
 
-Nothing here displays, fetches or prints, and nothing knows torch. A row is a query, a column is a key. ``save`` writes
-any picture as SVG, PNG or PDF.
+Nothing here displays, fetches or prints, and nothing imports torch. A row is a query, a column is a key. ``save``
+writes any picture as SVG, PNG or PDF.
 """
 
 from structattn.pictures.arcs import arc_diagram

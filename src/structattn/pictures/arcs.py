@@ -21,7 +21,7 @@ from structattn.pictures.svg import (
     visible,
 )
 
-# Up to this width a name stands in front of its arcs.
+# Up to this width a name is in front of its arcs.
 _NAME = 110.0
 
 
@@ -41,7 +41,7 @@ def arc_diagram(
         words: the sentence.
         above: arcs over the words.
         below: arcs under the words.
-        names: what the arcs above and below are; short ones, of a line or more, stand in front of their arcs.
+        names: names of the arcs above and below; short ones, of one or more lines, are written in front of their arcs.
         notes: rows of small text under the words, each with its name; for example tags or distances.
         emphasis: positions of words to emphasise.
         title: a heading.
@@ -105,7 +105,7 @@ def _name_width(name: str) -> Number:
 
 
 def _lines(name: str, middle: Number) -> list[str]:
-    """The lines of a name at the left margin, around a height."""
+    """The lines of a name at the left margin, centred on a height."""
     lines = name.split("\n") if name else []
     first = middle + 4 - 7 * (len(lines) - 1)
     return [text(MARGIN, first + 14 * i, line, size=11, role="soft") for i, line in enumerate(lines)]

@@ -1,4 +1,4 @@
-"""What charts share: series of numbers, round ticks, the marks that tell series apart, and their legend.
+"""The common parts of charts: series of numbers, round ticks, the marks that tell series apart, and their legend.
 
 Series differ in colour, dash and marker, so that they can be told apart in print and by colour-blind readers.
 """
@@ -24,9 +24,9 @@ class Series:
     Attributes:
         name: for the legend.
         x: places on the horizontal axis; for bars, leave it empty.
-        y: one value for each.
-        errors: how far the error bar reaches at each place, to both sides, for example a standard deviation over seeds;
-            or below and above, as a pair.
+        y: one value for each place.
+        errors: length of the error bar at each place, to both sides, for example a standard deviation over seeds; or
+            below and above, as a pair.
 
     Raises:
         ValueError: if lengths differ or a value is not finite.
@@ -92,7 +92,7 @@ def line_style(index: int) -> dict[str, object]:
 
 
 def marker(index: int, x: Number, y: Number, *, size: Number = 4.2) -> str:
-    """The marker of a series: circle, square, triangle, diamond, cross, ring; a seventh is the first ink's square."""
+    """The marker of a series: circle, square, triangle, diamond, cross, ring; the seventh is the first ink's square."""
     paint = fill(ink(index))
     box = {"x": x - size * 0.85, "y": y - size * 0.85, "width": size * 1.7, "height": size * 1.7}
     across, up = number(x), number(y - size * 1.2)
@@ -108,8 +108,7 @@ def marker(index: int, x: Number, y: Number, *, size: Number = 4.2) -> str:
 
 
 class Legend(NamedTuple):
-    """The names of several series, beside samples of their marks: what is drawn, how far it goes below its first line,
-    and where it ends on the right."""
+    """The names of several series and samples of their marks: elements, depth below the first line, and right end."""
 
     body: list[str]
     below: Number
@@ -125,7 +124,7 @@ def series_legend(
     indent: Number,
     sample: Callable[[int, Number, Number], list[str]],
 ) -> Legend:
-    """The legend, on the base line ``y`` and on further ones where there is no room; empty for a single series."""
+    """The legend, on the base line ``y`` and on further lines if there is no room; empty for a single series."""
     body: list[str] = []
     x, below, right = left, 0.0, left
     for index, one in enumerate(series if len(series) > 1 else ()):
@@ -139,7 +138,7 @@ def series_legend(
 
 
 def with_errors(value: Number, ends: tuple[Number, Number], *, percent: bool) -> str:
-    """A value as a tooltip has it, with the ends of its error bar where it has one."""
+    """A value for a tooltip, with the ends of its error bar if it has one."""
     below, above = value - ends[0], ends[1] - value
     said = rounded(value, percent=percent)
     if not below and not above:
@@ -150,7 +149,7 @@ def with_errors(value: Number, ends: tuple[Number, Number], *, percent: bool) ->
 
 
 def _shape(index: int) -> int:
-    """Of markers and dashes: where inks repeat, they go with other ones, so 36 series can be told apart."""
+    """The number of a marker or dash: repeated inks get different ones, so that 36 series can be told apart."""
     return (index + index // NUM_SERIES) % NUM_SERIES
 
 

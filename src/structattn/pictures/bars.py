@@ -1,4 +1,4 @@
-"""Horizontal bars for scores that belong to names: entropies of heads, relations, systems."""
+"""Horizontal bars for named scores: entropies of heads, relations, systems."""
 
 from collections.abc import Callable, Sequence
 
@@ -36,7 +36,7 @@ def bar_chart(
         title: a heading.
         value_label: name of the quantity.
         percent: show values as percentages.
-        width: of the plot, without margins.
+        width: width of the plot, without margins.
 
     Raises:
         ValueError: if a series does not have one value for each label.

@@ -77,8 +77,8 @@ def draw_cells(
 
     Args:
         panel: the matrix.
-        x: of its left side.
-        y: of its top.
+        x: position of its left side.
+        y: position of its top.
         cell: side of a cell.
         scale: from values to colours.
         values_size: letter size of written values, ``None`` for none.
@@ -173,9 +173,9 @@ def is_empty(row: Sequence[Number | None], scale: Scale) -> bool:
 
 
 def draw_image(rows: Matrix, x: Number, y: Number, *, width: Number, height: Number, scale: Scale) -> list[str]:
-    """A matrix as an image of the given size: one path per colour level, so thousands of values stay light.
+    """A matrix as an image of the given size: one path per colour level, so that thousands of values stay small.
 
-    Each value is a short thick line, which takes half the letters of a box.
+    Each value is a short thick line, which takes half as many characters as a box.
     """
     if not rows or not rows[0]:
         return []

@@ -137,9 +137,9 @@ class Scale:
 
 @dataclass(frozen=True)
 class Limits:
-    """The ends of a colour scale; what is left open comes from the values that are drawn.
+    """The ends of a colour scale; an open end comes from the values that are drawn.
 
-    Values without a negative among them start at zero, so that "nothing" always looks like nothing.
+    If no value is negative, the scale starts at zero, so that "nothing" always looks like nothing.
 
     Attributes:
         minimum: the value of the lowest colour.
@@ -156,7 +156,7 @@ class Limits:
     diverging: bool = False
 
     def scale(self, values: Iterable[Number | None]) -> Scale:
-        """The scale for some values; ``None`` does not count.
+        """The scale for some values; ``None`` is ignored.
 
         Raises:
             ValueError: if the maximum is below the minimum.

@@ -112,7 +112,7 @@ def constituency_tree(
 
 
 def _edge(x: Number, y: Number, child_x: Number, child_y: Number) -> str:
-    """Down, along and down again; as a phrase stands above its own words, no such edge crosses another."""
+    """An edge down, across and down again; as a phrase is above its own words, no such edge crosses another."""
     if abs(x - child_x) < 0.05:
         return f"M{number(x)} {number(y)}V{number(child_y)}"
     return f"M{number(x)} {number(y)}V{number(y + (_LEVEL - _BOX) / 2)}H{number(child_x)}V{number(child_y)}"
@@ -131,9 +131,9 @@ def _phrase(label: str, x: Number, y: Number, *, hint: str, scale: Scale | None,
 
 
 def _levels(tree: ConstituencyTree) -> list[int]:
-    """How many phrases lie between each phrase and the words, on the longest way."""
+    """How many phrases are between each phrase and the words, on the longest path."""
     levels = [0] * len(tree.spans)
-    # Parents come first, so backwards every child comes before its parent.
+    # Parents come first, so in reverse every child comes before its parent.
     for node, parent in reversed(list(enumerate(tree.parents))):
         if parent >= 0:
             levels[parent] = max(levels[parent], levels[node] + 1)

@@ -25,7 +25,7 @@ _MOST_PIXELS = 100_000_000
 
 
 def check_formats(formats: Iterable[str], known: Iterable[str] = FORMATS) -> None:
-    """Find out whether pictures can be written, before any is drawn.
+    """Check that pictures can be written, before any is drawn.
 
     Raises:
         ConfigError: for an unknown format; the message lists the known ones.
@@ -47,7 +47,7 @@ def encode(svg: str, format: str) -> bytes:
         format: ``svg``, ``png`` or ``pdf``.
 
     Raises:
-        ConfigError: for an unknown format, a picture too large for PNG, or a text that is no SVG.
+        ConfigError: for an unknown format, a picture too large for PNG, or a text that is not SVG.
         MissingExtra: for PNG or PDF without Typst.
 
     Example:
@@ -61,7 +61,7 @@ def encode(svg: str, format: str) -> bytes:
     if format == "png" and size is not None and 4 * int(size[1]) * int(size[2]) > _MOST_PIXELS:
         raise ConfigError(f"a picture of {size[1]} x {size[2]} pixels is too large for PNG; take SVG or PDF")
     typst: Any = require("typst", "plot")
-    # Nothing is read, so any folder that exists will do as its root; the working directory may not.
+    # Nothing is read, so any existing folder will do as the root; the working directory may not exist.
     options = {"root": str(Path(__file__).parent), "ppi": _PIXELS_PER_INCH, "sys_inputs": {"svg": svg}}
     try:
         compiled: bytes = typst.compile(_PAGE, format=format, **options)
@@ -71,7 +71,7 @@ def encode(svg: str, format: str) -> bytes:
 
 
 def format_of(path: str | os.PathLike[str]) -> str:
-    """The format that the ending of a file name chooses, after the checks of ``check_formats``.
+    """The format that matches the ending of a file name, checked by ``check_formats``.
 
     Example:
         >>> format_of("heads.svg")

@@ -22,7 +22,7 @@ def dependency_tree(
     emphasis: Sequence[int] = (),
     title: str | None = None,
 ) -> str:
-    """A dependency tree as arcs from each head to its dependents; a second tree, if given, hangs below for comparison.
+    """A dependency tree as arcs from heads to dependents; a second tree, if given, is drawn below for comparison.
 
     Arcs that the two trees do not share are coloured, and the number of equal heads is written beside the second tree.
     The rarer kind of arcs, shared or not, stands out; the others are faint. Crossing arcs (non-projective trees) are
@@ -83,7 +83,7 @@ def tree_arcs(
     Args:
         heads: CoNLL ids, 0 for the root.
         labels: the relation of each word to its head.
-        weights: of each arc, between 0 and 1.
+        weights: weight of each arc, between 0 and 1.
         roles: the ink of each arc.
 
     Raises:

@@ -1,4 +1,4 @@
-"""Pictures and pages that a notebook shows as what they are: strings, with the method that notebooks look for."""
+"""Pictures and pages that a notebook displays: strings with the method that notebooks look for."""
 
 import html
 
@@ -29,7 +29,7 @@ class Document(str):
     __slots__ = ()
 
     def _repr_html_(self) -> str:
-        """The page in a frame of its own: its scripts run, and reach nothing of the notebook."""
+        """The page in a frame of its own: its scripts run, but cannot reach the notebook."""
         style = "width:100%;height:760px;border:0"
         return (
             f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{html.escape(self)}" title="structattn" '

@@ -24,13 +24,13 @@ from structattn.pictures.legend import draw_colour_bar, draw_legend
 from structattn.pictures.numbers import Number
 from structattn.pictures.svg import BOLD, MARGIN, picture, text, text_width, top_of
 
-# In pixels; it limits how many panels of a grid stand side by side.
+# In pixels; it limits how many panels of a grid are side by side.
 _WIDEST = 1600
 
 
 @dataclass(frozen=True)
 class Names:
-    """What the parts of a heat map are called.
+    """The names of the parts of a heat map.
 
     Attributes:
         rows: the row axis.
@@ -109,11 +109,11 @@ def heatmap_grid(
 ) -> str:
     """Several matrices side by side on one shared scale, for example the heads of a layer.
 
-    Labels that all panels share stand once, in front of the first panel of each row and above the first row.
+    Labels that all panels share are drawn once, in front of the first panel of each row and above the first row.
 
     Args:
         panels: the matrices, row by row.
-        columns: how many panels stand side by side, at most; fewer if they are wide.
+        columns: how many panels are side by side, at most; fewer if they are wide.
         title: a heading over all of them.
         limits: as in ``heatmap``, over all panels.
         names: as in ``heatmap``.
@@ -132,7 +132,7 @@ def heatmap_grid(
     if not panels or columns < 1:
         raise ValueError(f"a grid needs panels and columns; got {len(panels)} panels in {columns} columns")
     size = max(max(len(panel.rows), len(panel.columns)) for panel in panels)
-    # Of many panels each may be smaller.
+    # If there are many panels, each may be smaller.
     cell = round(min(24, max(9, (260 if len(panels) < 9 else 230) / max(size, 1))))
     if show_values:
         cell = max(cell, 24 if all(is_whole(panel.matrix()) for panel in panels) else 34)
@@ -142,7 +142,7 @@ def heatmap_grid(
 
 @dataclass(frozen=True)
 class _Layout:
-    """Where the panels of a figure stand; all lengths in pixels."""
+    """The positions of the panels of a figure; all lengths in pixels."""
 
     names: Names
     most_columns: int
@@ -160,7 +160,7 @@ class _Layout:
 
     @property
     def pitch(self) -> tuple[Number, Number]:
-        """From the corner of one panel to the next, across and down."""
+        """The distance from the corner of one panel to the next, across and down."""
         labels = 0.0 if self.same_rows else self.left
         above = 6.0 if self.same_columns else self.above
         across = max(self.panel_width + 24, round(self.panel_width + self.overhang - self.cell / 2 + 10))
@@ -168,7 +168,7 @@ class _Layout:
 
     @property
     def columns(self) -> int:
-        """How many panels stand side by side: fewer where they are wide."""
+        """How many panels are side by side: fewer if they are wide."""
         return max(1, min(self.most_columns, int(_WIDEST // self.pitch[0])))
 
 
@@ -231,7 +231,7 @@ def _figure(
 def _panel(
     panel: Panel, cells: list[str], x: Number, y: Number, layout: _Layout, *, row: int, column: int
 ) -> list[str]:
-    """One matrix with its labels, as far as no other panel has them; the first of a row also names the axes."""
+    """One matrix with the labels that no other panel shows; the first panel of a row also names the axes."""
     cell, letters = layout.cell, layout.letters
     has_columns = row == 0 or not layout.same_columns
     body = []

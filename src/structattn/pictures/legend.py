@@ -1,4 +1,4 @@
-"""What stands beside a heat map: its colour bar, and the keys to hatching, outlines and faded rows."""
+"""What is drawn beside a heat map: its colour bar, and the keys to hatching, outlines and faded rows."""
 
 from collections.abc import Sequence
 

@@ -1,4 +1,4 @@
-"""Lines for scores against a number: accuracy against sentence length, attractors or data size."""
+"""Line charts of scores against a number: accuracy against sentence length, attractors or data size."""
 
 from collections.abc import Sequence
 
@@ -22,7 +22,7 @@ def line_chart(
     width: Number = 640.0,
     height: Number = 340.0,
 ) -> str:
-    """Lines with markers, error bars, and the number of examples behind each place.
+    """Lines with markers, error bars, and the number of examples at each place.
 
     Args:
         series: the lines.
@@ -32,10 +32,10 @@ def line_chart(
         x_names: names of the places 0, 1, 2, ... of the horizontal axis; by default it is numeric.
         counts: number of examples at each place of the first series, written under the axis.
         percent: show values as percentages.
-        bands: shade what lies within the errors, in place of error bars.
-        from_zero: let the vertical axis start at zero.
-        width: of the plot, without margins.
-        height: of the plot, without margins.
+        bands: shade the range of the errors, in place of error bars.
+        from_zero: start the vertical axis at zero.
+        width: width of the plot, without margins.
+        height: height of the plot, without margins.
 
     Raises:
         ValueError: if there is nothing to draw or lengths differ.

@@ -1,4 +1,4 @@
-"""Numbers on their way into a picture: checked on entry, rounded for axes and labels."""
+"""Numbers for pictures: checked on entry, rounded for axes and labels."""
 
 import math
 from collections.abc import Iterable
@@ -62,9 +62,9 @@ def rounded(value: Number, *, percent: bool = False, trim: bool = True) -> str:
     """A value to three significant digits, from 1,000 as a whole number, or as a percentage with one decimal.
 
     Args:
-        value: what is shown.
-        percent: as a percentage.
-        trim: without the decimal of a whole percentage, as on an axis; not beside others that have one.
+        value: the value to show.
+        percent: show it as a percentage.
+        trim: drop the decimal of a whole percentage, as on an axis, but not beside values that have one.
 
     Example:
         >>> rounded(0.8562, percent=True), rounded(0.8562), rounded(-20.0), rounded(1500)

@@ -45,7 +45,7 @@ th{font-weight:600}
 .card{border:0;padding:0;break-inside:avoid}.figure{overflow:visible}.figure svg{max-width:100%;height:auto}}
 """
 
-# A cell of more letters is wrapped, but not into a column of single words.
+# A cell of more characters is wrapped, but not into a column of single words.
 _PROSE = 30
 # Numbers as tables show them ("0.85", "−3", "85.6% ± 0.4"), and the signs for "none".
 _NUMBER = re.compile(r"[-–—]?|[-+−]?[\d.,]+(e-?\d+)?\s*%?(\s*±\s*[\d.,]+\s*%?)?")
@@ -71,7 +71,7 @@ class Section:
 
 
 def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str = "") -> Document:
-    """A whole HTML document in one string: no network, light and dark, and it prints.
+    """A whole HTML document in one string: without network access, in light and dark, and printable.
 
     Args:
         title: plain text.

@@ -1,4 +1,4 @@
-"""Many lines on the same scale, each in a panel of its own beside the one that all are compared with."""
+"""Many lines on the same scale, each in a panel of its own with the baseline that all are compared with."""
 
 from collections.abc import Sequence
 
@@ -26,21 +26,21 @@ def line_panels(
     width: Number = 220.0,
     height: Number = 130.0,
 ) -> str:
-    """Small charts with one scale: in each a line with its band, over that of a baseline, which is grey.
+    """Small charts on one scale, each with a line and its band over those of a grey baseline.
 
-    Where there are more lines than eyes can follow, ``line_chart`` hides most of them.
+    It shows more lines than can be told apart in one ``line_chart``.
 
     Args:
         series: the lines, one for each panel.
-        baseline: the line that stands in all of them.
+        baseline: the line in all panels.
         title: a heading.
         x_label: name of the horizontal axis.
         y_label: name of the vertical axis.
         x_names: names of the places 0, 1, 2, ... of the horizontal axis; by default it is numeric.
         percent: show values as percentages.
-        columns: number of panels beside each other.
-        width: of a panel, without what is written beside it.
-        height: of a panel, likewise.
+        columns: number of panels side by side.
+        width: width of a panel, without the text beside it.
+        height: height of a panel, likewise.
 
     Raises:
         ValueError: if there is nothing to draw, or ``columns`` is not positive.
@@ -64,7 +64,7 @@ def line_panels(
         corner = (left + column * (width + _GAP), top + row * (height + _HEADING + _GAP) + _HEADING)
         plot = axes.plot(*corner, width, height)
         drawn = [*plot.rules(), *(plot.values(percent=percent) if column == 0 else ())]
-        # The places stand below the last panel of each column.
+        # The places are written below the last panel of each column.
         drawn += plot.below(axes.x_ticks, axes.x_names, 15, size=9.5) if index + columns >= len(series) else []
         drawn += [text(plot.left, plot.top - 7, one.name, size=11.5, width=width)]
         drawn += [band(baseline, plot, role="soft"), band(one, plot, role=ink(0)), _grey(baseline, plot)]
@@ -78,7 +78,7 @@ def line_panels(
 
 
 def _key(baseline: Series, left: Number, y: Number) -> list[str]:
-    """What the grey line is."""
+    """The key to the grey line."""
     sample = element("path", d=f"M{number(left)} {number(y - 4)}h26", **_GREY)
     return [sample, text(left + 32, y, f"{baseline.name}, in every panel", size=11.5)]
 

@@ -1,4 +1,4 @@
-"""The field that lines are drawn in: its axes, and the lines, markers and bands of series in it."""
+"""The area that lines are drawn in: its axes, and the lines, markers and bands of series in it."""
 
 from collections.abc import Sequence
 from functools import partial
@@ -10,7 +10,7 @@ from structattn.pictures.svg import MARGIN, element, fill, number, stroke, text,
 
 
 class Plot(NamedTuple):
-    """Its corner and size, the values at its ends with what is left free beyond them, and the vertical axis."""
+    """A plot area: its corner and size, the values at its ends, the space left free beyond them, and the y ticks."""
 
     left: Number
     top: Number
@@ -27,12 +27,12 @@ class Plot(NamedTuple):
         return self.top + self.height
 
     def at_x(self, value: Number) -> Number:
-        """How far to the right a place stands on the page."""
+        """The horizontal position of a place on the page."""
         beyond = value - self.low + self.spare
         return self.left + self.width * beyond / (self.high - self.low + 2 * self.spare)
 
     def at_y(self, value: Number) -> Number:
-        """How far down a value stands on the page; values beyond the axis stand at its end."""
+        """The vertical position of a value on the page; values beyond the axis are drawn at its end."""
         inside = min(max(value, self.ticks[0]), self.ticks[-1])
         return self.bottom - self.height * (inside - self.ticks[0]) / (self.ticks[-1] - self.ticks[0])
 
@@ -51,7 +51,7 @@ class Plot(NamedTuple):
         return body
 
     def below(self, places: Sequence[Number], notes: Sequence[str], distance: Number, *, size: Number) -> list[str]:
-        """What is written under places of the horizontal axis."""
+        """Text under places of the horizontal axis."""
         return [
             text(self.at_x(place), self.bottom + distance, note, size=size, anchor="middle", role="soft")
             for place, note in zip(places, notes, strict=True)
@@ -59,7 +59,7 @@ class Plot(NamedTuple):
 
 
 class Axes(NamedTuple):
-    """What plots on the same scale share: where the first begins, both axes' ticks and the names of the places."""
+    """The axes that plots on the same scale share: left end of the first, both axes' ticks, and names of the places."""
 
     left: Number
     x_ticks: Sequence[Number]
@@ -70,7 +70,7 @@ class Axes(NamedTuple):
     spare: Number
 
     def plot(self, left: Number, top: Number, width: Number, height: Number) -> Plot:
-        """A field with these axes."""
+        """A plot area with these axes."""
         return Plot(left, top, width, height, self.low, self.high, self.spare, self.y_ticks)
 
 
@@ -89,31 +89,31 @@ def axes_of(
     x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
     names = x_names if x_names is not None else [rounded(value) for value in x_ticks]
     low, high = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
-    # What is left free beyond the first and the last place.
+    # The space left free beyond the first and the last place.
     spare = (high - low or 1.0) * (0.5 / max(len(x_ticks), 1) if x_names is not None else 0.03)
     return Axes(left, x_ticks, names, y_ticks, low, high, spare)
 
 
 def axis_labels(x_label: str, y_label: str, *, middle: tuple[Number, Number], floor: Number) -> list[str]:
-    """The names of the axes, below ``floor`` and at the left margin, at the ``middle`` of what they belong to."""
+    """The names of the axes, below ``floor`` and at the left margin, centred on ``middle``."""
     written = partial(text, size=11.5, anchor="middle", role="soft")
     below = [written(middle[0], floor + 18, x_label)] if x_label else []
     return below + ([written(MARGIN + 9, middle[1], y_label, rotate=-90)] if y_label else [])
 
 
 def _reach(series: Sequence[Series], *, percent: bool) -> list[Number]:
-    """What the vertical axis has to cover."""
+    """The values that the vertical axis has to cover."""
     values = [value for one in series for value in one.reach()]
     if not values or any(len(one.x) != len(one.y) for one in series):
         raise ValueError("a line chart needs series with at least one place and one value for each")
     if percent and all(0 <= value <= 1 for one in series for value in one.y):
-        # Shares: a bar ends where there are none beyond.
+        # Values are shares, so an error bar ends at 0 and 1.
         values = [min(max(value, 0.0), 1.0) for value in values]
     return values
 
 
 def band(one: Series, plot: Plot, *, role: str) -> str:
-    """What lies within the errors of a series, shaded."""
+    """The range of the errors of a series, shaded."""
     at_y = plot.at_y
     reached = sorted(zip(map(plot.at_x, one.x), one.ends(), strict=True))
     edge = [(x, at_y(high)) for x, (_, high) in reached] + [(x, at_y(low)) for x, (low, _) in reversed(reached)]
@@ -122,7 +122,7 @@ def band(one: Series, plot: Plot, *, role: str) -> str:
 
 
 def path_of(one: Series, plot: Plot, *, shift: Number = 0.0) -> str:
-    """The way of a line from place to place, from the left."""
+    """The path of a line from place to place, from the left."""
     points = sorted((plot.at_x(x) + shift, plot.at_y(value)) for x, value in zip(one.x, one.y, strict=True))
     return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
 

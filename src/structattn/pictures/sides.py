@@ -27,7 +27,7 @@ class Arc:
         label: text on the arc.
         weight: between 0 and 1, shown as width and opacity; ``None`` for a plain arc.
         role: the ink, a key of ``colours.INKS``.
-        faint: draw a plain arc thin and light, where others are the news.
+        faint: draw a plain arc thin and light, so that others stand out.
 
     Example:
         >>> Arc(1, 0, label="det").weight is None

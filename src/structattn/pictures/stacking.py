@@ -16,7 +16,7 @@ def stack(pictures: Sequence[str]) -> str:
         pictures: as the functions of this package return them.
 
     Raises:
-        ValueError: without a picture, or for a text that is none.
+        ValueError: if there are no pictures, or for a text that is not one.
 
     Example:
         >>> from structattn.pictures import heatmap

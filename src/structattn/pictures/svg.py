@@ -1,4 +1,4 @@
-"""The SVG writer under every picture: elements, text that is measured and escaped, two themes in one file.
+"""The SVG writer behind every picture: elements, text that is measured and escaped, two themes in one file.
 
 Each figure is self-contained: no script, no external font, no reference to another file, and no ``id`` (so any number
 of figures can live in one HTML page). Colours are written as plain attributes for light paper, which every converter to
@@ -111,7 +111,7 @@ def tooltip(content: str) -> str:
 
 
 def isolated(word: str) -> str:
-    """A word for a tooltip, fenced so that right-to-left script does not reorder its neighbours."""
+    """A word for a tooltip, isolated so that right-to-left script does not reorder its neighbours."""
     return word if word.isascii() else f"\u2068{word}\u2069"
 
 
@@ -152,7 +152,7 @@ def text(
 
 
 def visible(word: str) -> str:
-    """A word as it can be seen: the empty word and blanks get a sign of their own.
+    """A word in visible form: the empty word and blanks get signs of their own.
 
     Example:
         >>> visible("dog"), visible(""), visible(" ")

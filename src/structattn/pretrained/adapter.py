@@ -33,10 +33,10 @@ def save_adapter(
     """Write an adapter folder atomically.
 
     Args:
-        layer: the heads and what stands around them.
-        base: the backbone that they read.
-        folder: where.
-        untrained: parts of the layer that are left out, as a fresh layer has as good ones; never of the heads.
+        layer: the layer with the heads.
+        base: the backbone that the heads read.
+        folder: the folder to write.
+        untrained: parts of the layer to leave out, as they were never trained; the heads are always saved.
     """
     saved = {*_HEAD_PARTS, *(name.split(".")[0] for name in layer.parts if name not in untrained)}
     config: Any = base.config
@@ -68,7 +68,7 @@ def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.PathLike[str]) -> HydraConfig:
-    """The layer that a folder describes, for this backbone.
+    """The configuration of the layer that a folder describes, checked against this backbone.
 
     Raises:
         ConfigError: if the backbone's states have another width than those the heads were trained on.
@@ -83,11 +83,11 @@ def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.
 
 
 def read_parts(layer: HydraLayer, content: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The parts that a folder holds, found to fit a layer, whose own values do not matter.
+    """The parts in a folder, checked to fit a layer; the layer's own values do not matter.
 
     Args:
         layer: the layer that ``content`` describes.
-        content: what ``read_config`` gave.
+        content: the result of ``read_config``.
         folder: the same folder.
 
     Raises:
@@ -120,13 +120,13 @@ def fill(
     content: Mapping[str, Any],
     folder: str | os.PathLike[str],
 ) -> None:
-    """Give a layer the parts of a folder; those that were not saved stay as they were made.
+    """Copy the parts of a folder into a layer; those that were not saved keep their initial values.
 
     Args:
         layer: the layer that ``content`` describes.
         base: the backbone that it will read.
-        parts: what ``read_parts`` gave.
-        content: what ``read_config`` gave.
+        parts: the result of ``read_parts``.
+        content: the result of ``read_config``.
         folder: the same folder.
 
     Warns:
@@ -145,7 +145,7 @@ def fill(
 
 
 def weights_file(folder: str | os.PathLike[str]) -> Path:
-    """Where the parameters of an adapter folder are; a folder that only describes a layer has no such file."""
+    """The file of an adapter folder's parameters; a folder that only describes a layer has no such file."""
     return model_folder(folder, layout=LAYOUT) / LAYOUT.weights
 
 

@@ -1,4 +1,4 @@
-"""The configuration of a HYDRA layer, as a frozen value that an adapter folder holds as JSON.
+"""The configuration of a HYDRA layer, as a frozen dataclass that an adapter folder stores as JSON.
 
 HYDRA (arXiv 2109.05349). What the paper leaves open (layer style, subword policy, special tokens) is an option here.
 """
@@ -25,15 +25,16 @@ class HydraConfig:
     Attributes:
         num_heads: number of heads; as many as the backbone has if ``None``.
         relation: target of the heads' scores, see ``structattn.data.parse_relation``: one relation for all heads, or
-            one a head.
+            one per head.
         layer_style: how the heads' output joins the backbone's states: ``residual`` (added), ``attention`` (mapped,
             added, normalised), ``gated`` (mapped and added with a weight; the map starts at 0, so that the layer
             changes nothing at first) or ``transformer`` (the paper's: a whole post-norm block).
         head_dim: width of a head; ``dim / num_heads`` if ``None``.
-        feed_forward_dim: width of the hidden layer of ``transformer``; four times the states' if ``None``.
-        subword: which subwords have the relations of their word: ``all``, the ``first``; the ``mean`` of all pairs of
-            subwords is supervised; or ``sgnet``'s rule (every subword is a query, first subwords are keys).
-        special: whether special tokens count, with nothing to relate to (``zero``), or not at all (``ignore``).
+        feed_forward_dim: width of the hidden layer of ``transformer``; four times that of the states if ``None``.
+        subword: which subwords have the relations of their word: ``all`` of them, the ``first``, or those of SG-Net's
+            rule ``sgnet`` (every subword is a query, first subwords are keys). With ``mean``, the mean of all pairs of
+            subwords is supervised.
+        special: whether special tokens count as unrelated to everything (``zero``) or do not count (``ignore``).
         root_to_cls: also relate the root word of a tree to the first special token, such as ``[CLS]``, as if that were
             the artificial root of CoNLL-U (head 0): ``arc`` both ways, ``head`` and ``ancestor`` from the word to the
             token, ``child`` from the token to the word; other relations stay as they are. The paper relates words only.
@@ -117,7 +118,7 @@ class HydraConfig:
 
     @property
     def assignment(self) -> tuple[int, ...]:
-        """For each head the number of its relation in ``relations``."""
+        """For each head, the index of its relation in ``relations``."""
         if isinstance(self.relation, str):
             return (0,) * (self.num_heads or 1)
         return tuple(self.relations.index(name) for name in self.relation)

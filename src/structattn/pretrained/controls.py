@@ -8,9 +8,9 @@ from structattn.syntax import ConstituencyTree, Sentence
 
 
 def with_other_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Sentence]:
-    """Every sentence with the structures of another one of its length, at random: the control for HYDRA's claim.
+    """Every sentence with the structures of a random other one of the same length: the control for HYDRA's claim.
 
-    A sentence that is alone in its length keeps its own.
+    A sentence that is the only one of its length keeps its own.
 
     Example:
         >>> from structattn.syntax import DependencyTree

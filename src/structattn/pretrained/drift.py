@@ -1,4 +1,4 @@
-"""How far fine-tuning has moved HYDRA heads from what they were pretrained to be.
+"""How far fine-tuning has moved the scores of HYDRA heads from the pretrained ones.
 
 HYDRA (arXiv 2109.05349) fine-tunes the heads with the task and does not analyse them again; whether the relation
 survives decides what a gain may be attributed to.
@@ -19,15 +19,15 @@ def head_drift(pairs: Iterable[tuple[Scores, Scores, Mask]]) -> tuple[float, ...
     """For each head ``||M_after - M_before|| / ||M_before||`` (Frobenius), the mean over sentences.
 
     Args:
-        pairs: batch by batch the scores before, those after, and which subwords are real.
+        pairs: for each batch, the scores before, the scores after, and the mask of real subwords.
 
     Returns:
-        One number a head: 0 where nothing moved, about 1.4 where the scores after are as large as those
+        One number per head: 0 if the scores did not change, about 1.4 if the scores after are as large as those
         before and independent of them. A sentence whose scores before are all 0 is left out; a head without any
-        other has 0.
+        other sentence gets 0.
 
     Raises:
-        ValueError: without any sentence.
+        ValueError: if there are no sentences.
 
     Example:
         >>> before, after = torch.ones(1, 2, 3, 3), torch.ones(1, 2, 3, 3)

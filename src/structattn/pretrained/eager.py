@@ -10,7 +10,7 @@ LOGGER = logging.getLogger("structattn.pretrained")
 
 @contextmanager
 def computing_weights(model: Any) -> Iterator[None]:
-    """Inside, a model of transformers computes attention weights: it runs ``eager``, and says so if it did not before.
+    """Inside, a transformers model computes attention weights: it runs ``eager``, and logs so if it did not before.
 
     Under ``sdpa`` a model asked for its attentions returns none, without an error (transformers 5).
     """

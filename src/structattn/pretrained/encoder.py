@@ -1,4 +1,4 @@
-"""HYDRA as an encoder among the others, so that ``structattn train`` fine-tunes it on any task.
+"""HYDRA as an encoder like the others, so that ``structattn train`` fine-tunes it on any task.
 
 HYDRA (arXiv 2109.05349), fine-tuning: the sentence vector is the ``[CLS]`` row of the layer's output. Its controls are
 options: fresh heads and frozen heads here, a frozen backbone in the embedder.
@@ -56,7 +56,7 @@ def hydra(
         embedder: a pretrained backbone; its states can be kept if it is frozen and the heads are on top of it.
         adapter: folder that ``structattn hydra pretrain`` wrote.
         heads: ``random`` takes the adapter's layer with fresh heads, the control for their pretraining.
-        frozen_heads: keep the heads' queries and keys as they are.
+        frozen_heads: whether to freeze the heads' queries and keys.
         dropout: on the sentence vector.
 
     Raises:
@@ -79,7 +79,7 @@ def hydra(
     content = read_config(adapter)
     source = last_layer_of(embedder)
     config = config_of(content, source.model, adapter)
-    # A saved model holds the layer's parameters itself, and only the description of its adapter.
+    # A saved model contains the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not weights_file(adapter).is_file()
     if place_of(source.model, config.layer) is not None and source.kept is not None:
         raise ConfigError("keep_states: heads between two layers change the backbone's states; leave it out")
@@ -93,7 +93,7 @@ def last_layer_of(embedder: BackboneEmbedding) -> PretrainedBackbone:
     """The backbone of an embedder that gives the states of its last layer.
 
     Raises:
-        ConfigError: for the states of another layer, where what is added to the backbone has a place of its own.
+        ConfigError: if it gives the states of another layer; heads and priors have their own options for the layer.
     """
     count = int(embedder.backbone.config.num_hidden_layers)
     if embedder.backbone.layer not in (-1, count):

@@ -1,6 +1,6 @@
 """Evaluation of heads on a relation: squared error against that of constants, area under the curve, attachment.
 
-HYDRA (arXiv 2109.05349) prints none of these; they show whether pretraining had any effect.
+HYDRA (arXiv 2109.05349) reports none of these; they show whether pretraining had any effect.
 """
 
 import math
@@ -31,11 +31,11 @@ class RelationReport:
         constant_error: of the best single constant for all pairs of all sentences.
         sentence_constant_error: of the best constant for each sentence by itself, an oracle.
         area: under the ROC curve of the mean of the heads' scores, over all pairs of different nodes; a constant has
-            0.5. ``nan`` where no pair or every pair is related; in files ``null``, as JSON has no other word for it.
-        attachment: share of the arcs of gold trees that the maximum spanning tree of the mean of the heads' scores
-            has: arcs without direction for ``arc``, heads of words for ``head`` and ``child``. ``None`` for others.
-        neighbours: what joining neighbouring words would find of them for ``arc``, and calling the next word the head
-            for ``head`` and ``child``.
+            0.5. ``nan`` if no pair or every pair is related; ``null`` in files, as JSON has no ``nan``.
+        attachment: share of gold arcs that are in the maximum spanning tree of the mean of the heads' scores:
+            undirected arcs for ``arc``, heads of words for ``head`` and ``child``. ``None`` for other relations.
+        neighbours: the same share for a baseline that joins neighbouring words for ``arc``, and takes the next word as
+            the head for ``head`` and ``child``.
         accuracy: for each head, the share of nodes with a relation whose best-scored other node is related.
     """
 
@@ -48,7 +48,7 @@ class RelationReport:
     accuracy: tuple[float, ...]
 
     def metrics(self) -> dict[str, float]:
-        """What is known, by its name; the accuracy is the mean over heads.
+        """The metrics that are not ``None``, by name; the accuracy is the mean over heads.
 
         Example:
             >>> RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6, 0.8)).metrics()["accuracy"]
@@ -85,7 +85,7 @@ def evaluate_heads(
         report for each relation.
 
     Raises:
-        ValueError: without any sentence.
+        ValueError: if there are no sentences.
     """
     gathered = {name: _Counts() for name in config.relations}
     total, count, sentences = 0.0, 0, 0
@@ -115,7 +115,7 @@ def evaluate_heads(
 def heads_loss(
     heads: RelationHeads, config: HydraConfig, subwords: SubwordBatch, states: Float[Tensor, "batch subword dim"]
 ) -> Float[Tensor, ""]:
-    """The loss of heads on the backbone's states; in linear time where texts are long enough for that to pay.
+    """The loss of heads on the backbone's states; in linear time where texts are long enough for this to be faster.
 
     Example:
         >>> from structattn.syntax import DependencyTree, Sentence
@@ -142,7 +142,7 @@ def heads_loss(
     return relation_loss(heads.scores(nodes), chosen, targets.mask, objective=objective, reduction=reduction)
 
 
-# Relations that are a tree as a whole; those with labels are parts of one.
+# Relations whose arcs form a whole tree; those with labels are parts of one.
 _TREES = ("arc", "head", "child")
 
 
@@ -212,9 +212,9 @@ class _Counts:
 def tree_heads(scores: Float[Tensor, "batch word word"], lengths: Tensor, *, kind: str = "arc") -> torch.Tensor:
     """The maximum spanning tree of scores between words, as CoNLL ids of heads; 0 at the root and at padding.
 
-    ``arc`` scores are symmetric relations: the tree of ``M + M^T`` has no direction, so whichever word is called its
-    root its arcs are the same. A ``head`` score is that of the column as head of the row, ``child`` the other way
-    round. Every word is as good a root as any other.
+    ``arc`` is a symmetric relation: the tree of ``M + M^T`` has no direction, so its arcs are the same whichever word
+    is called the root. A ``head`` score is that of the column as head of the row, ``child`` the other way round. No
+    word is preferred as the root.
 
     Example:
         >>> scores = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.0, 0.0], [0.0, 1.0, 0.0]]])
@@ -227,7 +227,7 @@ def tree_heads(scores: Float[Tensor, "batch word word"], lengths: Tensor, *, kin
         scores = scores.mT
     words = torch.arange(scores.shape[1], device=scores.device)
     real = words < lengths[:, None]
-    # The root's own column costs nothing; the tree has one root in any case.
+    # Every word has the score 0 as the root; the tree has one root in any case.
     own = words == words[:, None]
     allowed = torch.where(real[:, None, :] & real[:, :, None] & ~own, scores, -torch.inf)
     with_root = torch.cat([torch.zeros_like(allowed[..., :1]), allowed], dim=-1)

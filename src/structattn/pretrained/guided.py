@@ -1,4 +1,4 @@
-"""Encoders whose backbone reads the tree of every sentence, at test time too: priors in its own heads, SG-Net's layer.
+"""Encoders on a backbone that need every sentence's tree, at test time too: priors in its own heads, SG-Net's layer.
 
 HYDRA (arXiv 2109.05349) argues against these: its heads have learnt the trees and need no parser at test time.
 SG-Net (Zhang et al. 2020, AAAI, arXiv 1908.05147) is the alternative that it cites, with a hard mask from the tree.
@@ -56,11 +56,11 @@ class InjectedReader(nn.Module):
 
 
 class GuidedLayer(nn.Module):
-    r"""SG-Net's layer: attention between words and those above them only, mixed with the states it reads.
+    r"""SG-Net's layer: attention of words to their ancestors only, mixed with the states that the layer reads.
 
-    ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))`` with :math:`A^h_{ij} = 0` wherever the relation is, and
+    ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))`` with :math:`A^h_{ij} = 0` wherever the relation is 0, and
     :math:`\gamma (w_0 H + w_1 H')` with :math:`w = \mathrm{softmax}(s)`. The code of SG-Net has such a mixture; one
-    layer stands here for its two. A subword with no allowed key, such as a special token, gets no update.
+    layer here replaces its two. A subword with no allowed key, such as a special token, attends to nothing.
 
     Args:
         dim: width of the states.
@@ -95,7 +95,7 @@ class GuidedLayer(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch node dim"], Float[Tensor, "batch head node node"] | None]:
-        """Attend where allowed and mix; the weights are those before dropout, or ``None`` if they are not asked for."""
+        """Attend where allowed and mix; the weights are those before dropout, or ``None`` unless ``need_weights``."""
         dropout = self.dropout if self.training else 0.0
         projected = self.project(states).unflatten(-1, (3, self.num_heads, -1)).permute(2, 0, 3, 1, 4)
         queries, keys, values = projected.unbind()
@@ -109,7 +109,7 @@ class GuidedLayer(nn.Module):
     def allowed_keys(
         self, states: Float[Tensor, "batch node dim"], allowed: Bool[Tensor, "batch node node"]
     ) -> Bool[Tensor, "batch 1 node node"]:
-        """Which keys each query may attend to: those that ``forward`` is told."""
+        """Which keys each query may attend to, as given to ``forward``."""
         return allowed[:, None]
 
 
@@ -159,12 +159,12 @@ def injected(
         heads: as in ``ms_san``; repeated if the backbone has a multiple of that number of heads.
         layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
         alpha: weight of the distances.
-        learnable_alpha: whether it is learnt, one for each head, from that start.
+        learnable_alpha: whether ``alpha`` is the initial value of a learnt weight for each head.
         missing_trees: as in ``ms_san``.
         dropout: on the sentence vector.
 
     Raises:
-        ConfigError: as ``inject``, if the heads do not divide the backbone's, or if its states are to be kept.
+        ConfigError: as ``inject``; if the number of heads does not divide the backbone's; or if its states are kept.
 
     Example:
         >>> from importlib.util import find_spec
@@ -180,7 +180,7 @@ def injected(
     names = ["/".join(part for part in pair) for pair in parse_heads(heads)]
     count = int(source.config.num_attention_heads)
     if count % len(names):
-        raise ConfigError(f"heads: {len(names)} of them do not divide the backbone's {count}")
+        raise ConfigError(f"heads: expected a number that divides the backbone's {count} heads, got {len(names)}")
     injected = inject(
         source.model,
         names * (count // len(names)),
@@ -205,12 +205,12 @@ def sgnet(
     Args:
         embedder: a pretrained backbone.
         relation: which keys a subword may attend to: ``span`` as in the code of SG-Net, ``ancestor`` as in its paper,
-            or another relation that is no distance, see ``structattn.data.parse_relation``.
+            or another relation that is not a distance, see ``structattn.data.parse_relation``.
         num_heads: number of heads; as many as the backbone has if ``None``.
         dropout: on the layer's attention weights and updates, and on the sentence vector.
 
     Raises:
-        ConfigError: for a relation that is no mask.
+        ConfigError: for a relation that is not a mask.
 
     Example:
         >>> from importlib.util import find_spec

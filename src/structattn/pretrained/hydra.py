@@ -29,11 +29,11 @@ class HydraModel(nn.Module):
     """A backbone with a HYDRA layer on top.
 
     Args:
-        base: what ``AutoModel`` gives for an encoder; of a model with a task's classifier its backbone is taken.
+        base: an encoder as ``AutoModel`` returns it, or a model with a task's classifier, whose backbone is taken.
         config: the layer.
 
     Raises:
-        ConfigError: if the model is no encoder, its width does not suit the heads, or it has no such layer.
+        ConfigError: if the model is not an encoder, its width does not suit the heads, or it has no such layer.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -90,10 +90,10 @@ class HydraModel(nn.Module):
         Args:
             input_ids: subword ids.
             attention_mask: 1 at subwords, 0 at padding; ``(batch, subword)``.
-            relation: target of the scores; then the output has ``hydra_loss`` too.
-            output_hydra_scores: whether the output has ``hydra_scores`` too.
+            relation: target of the scores; if given, the output also has ``hydra_loss``.
+            output_hydra_scores: whether the output also has ``hydra_scores``.
             **inputs: whatever else the backbone takes. With ``output_attentions`` it runs ``eager``, so that
-                ``attentions`` has the weights of every layer, and the HYDRA layer's in its place.
+                ``attentions`` has the weights of every layer, with the HYDRA layer's at its position.
         """
         given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         if not self.is_enabled:
@@ -147,7 +147,7 @@ class HydraModel(nn.Module):
             self.is_enabled = before
 
     def freeze(self, *parts: str) -> "HydraModel":
-        """Keep some parameters as they are: ``backbone``, ``heads`` (queries and keys) or the whole ``layer``.
+        """Freeze some parameters: ``backbone``, ``heads`` (queries and keys) or the whole ``layer``.
 
         Raises:
             ConfigError: for another name.
@@ -160,7 +160,7 @@ class HydraModel(nn.Module):
         return self
 
     def trainable_parameters(self) -> tuple[int, int]:
-        """Number of trained parameters, and of all parameters."""
+        """Number of trainable parameters, and of all parameters."""
         counts = [(parameter.numel(), parameter.requires_grad) for parameter in self.parameters()]
         return sum(count for count, trained in counts if trained), sum(count for count, _ in counts)
 
@@ -170,16 +170,16 @@ class HydraModel(nn.Module):
         print(f"trainable params: {trained:,} || all params: {every:,} || trainable%: {100 * trained / every:.4f}")
 
     def untrained_parts(self) -> set[str]:
-        """Names of the layer's parameters that are as they were made."""
+        """Names of the layer's parameters that still have their initial values."""
         now = adapter.fingerprints(self.hydra.parts)
         return {name for name, value in self._fresh.items() if now[name] == value}
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write an adapter folder: ``adapter_config.json``, ``adapter_model.safetensors`` and ``README.md``.
 
-        Queries, keys and values are always saved. The other parts of the layer are saved once they have been trained;
-        before that they can be initialised afresh, at random in the styles ``attention`` and ``transformer``: the model
-        that is read from the folder then gives other states.
+        Queries, keys and values are always saved. The other parts of the layer are saved once they have been trained.
+        Untrained ones are left out and initialised again when the folder is read; in the styles ``attention`` and
+        ``transformer`` this is random, so the model that is read gives other states.
         """
         adapter.save_adapter(self.hydra, self.base, folder, untrained=self.untrained_parts())
 
@@ -189,7 +189,7 @@ class HydraModel(nn.Module):
         return add_heads(base, folder)
 
     def _is_wanted(self, name: str, inputs: dict[str, Any]) -> bool:
-        """What a call asks of the output, or else the backbone's configuration, as in transformers."""
+        """Whether a call, or else the backbone's configuration, asks for an output, as in transformers."""
         asked = inputs.get(name)
         return bool(getattr(self.config, name, False) if asked is None else asked)
 
@@ -208,8 +208,8 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
     """Add HYDRA heads to a backbone: fresh ones for a configuration, trained ones from an adapter folder.
 
     Args:
-        backbone_or_model: an encoder as ``AutoModel`` gives it, or a model with a task's classifier, whose backbone is
-            taken.
+        backbone_or_model: an encoder as ``AutoModel`` returns it, or a model with a task's classifier, whose backbone
+            is taken.
         config_or_folder: a configuration, or a folder that ``HydraModel.save_pretrained`` wrote.
 
     Raises:
@@ -231,7 +231,7 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
     backbone: Any = backbone_of(backbone_or_model)
     with described_by(Path(config_or_folder) / adapter.LAYOUT.config, "heads"):
         config = adapter.config_of(content, backbone, config_or_folder)
-        with torch.device("meta"):  # nothing gets memory before it is known to fit
+        with torch.device("meta"):  # no memory is allocated before the parts are known to fit
             planned = HydraLayer(int(backbone.config.hidden_size), config)
         parts = adapter.read_parts(planned, content, config_or_folder)
         model = HydraModel(backbone_or_model, config)
@@ -240,10 +240,10 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
 
 
 def backbone_of(model: nn.Module) -> nn.Module:
-    """The backbone of a model of transformers: the model itself, or what lies below its classifier.
+    """The backbone of a transformers model: the model itself, or the part below its classifier.
 
     Raises:
-        ConfigError: if it has a decoder too, or is no model of transformers.
+        ConfigError: if it has a decoder too, or is not a transformers model.
     """
     settings: Any = getattr(model, "config", None)
     if settings is None or not hasattr(settings, "hidden_size") or not hasattr(settings, "num_hidden_layers"):

@@ -36,20 +36,20 @@ def inject(
     """Add priors to the heads of a stock model.
 
     Args:
-        model: a BERT, RoBERTa, ELECTRA, DistilBERT or ModernBERT of transformers, with a task's classifier or without,
+        model: a BERT, RoBERTa, ELECTRA, DistilBERT or ModernBERT of transformers, with or without a task's classifier,
             running ``eager`` or ``sdpa``.
-        priors: one entry a head: a name such as ``"forward/word"``, ``"dependency"`` or ``"none"``, a prior, or
+        priors: one entry per head: a name such as ``"forward/word"``, ``"dependency"`` or ``"none"``, a prior, or
             ``None``; or one prior for all heads.
         layers: which layers, from 0, negative ones from the end; all if ``None``.
         alpha: weight of distances given by name.
-        learnable_alpha: whether it is learnt, one for each head, from that start.
+        learnable_alpha: whether ``alpha`` is the initial value of a learnt weight for each head.
         missing_trees: what a distance in a tree given by name does for a sentence without one, see
             ``DependencyDistance``.
-        tokenizer: its fast tokenizer, if sentences are to be read rather than subwords.
+        tokenizer: the model's fast tokenizer, if sentences are to be read rather than subwords.
 
     Raises:
-        ConfigError: for a model whose scores cannot be reached so (DeBERTa, T5), another number of heads, layers that
-            there are not, or if the self-test finds that the bias did not arrive.
+        ConfigError: for a model whose scores cannot be reached this way (DeBERTa, T5), another number of heads, or
+            layers that do not exist; or if the self-test finds that the bias does not reach the scores.
 
     Example:
         >>> import structattn as sa

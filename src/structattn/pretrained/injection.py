@@ -1,11 +1,10 @@
 """Priors inside the heads of a stock Hugging Face model: a mask and a bias for each head, layer by layer.
 
 MS-SAN's masks (Qi et al. 2020, arXiv 2012.14642) in a backbone that was trained without them. The bias reaches the
-scores through the one thing that every attention function of transformers adds to them: the mask, here a 4-D float
-tensor with a matrix for each head, put in place by a hook on each attention module. A keyword such as
-``position_bias=`` would be dropped silently by the eager functions, and a registered function gets no
-mask unless a mask function is registered with it. Whether the bias reaches the scores is therefore tested once, when
-the priors are injected.
+scores through the mask, the only term that every attention function of transformers adds to them: here a 4-D float
+tensor with a matrix for each head, set by a hook on each attention module. A keyword such as ``position_bias=`` would
+be dropped silently by the eager functions, and a registered function gets no mask unless a mask function is registered
+with it. Whether the bias reaches the scores is therefore tested once, when the priors are injected.
 """
 
 import contextlib
@@ -55,9 +54,9 @@ class InjectedModel(nn.Module):
     Args:
         model: the model; hooks on its attention modules stay until ``remove``.
         prior: the attention bias of its heads.
-        layers: the layers concerned, from 0.
-        tokenizer: its fast tokenizer, to read sentences.
-        description: the prior by name, for saving, if it has one.
+        layers: the layers with priors, from 0.
+        tokenizer: the model's fast tokenizer, to read sentences.
+        description: the priors by name, for saving; ``None`` for priors given as objects.
 
     Raises:
         ConfigError: if the model is a decoder or of a kind whose scores cannot be reached, or the bias did not reach
@@ -75,7 +74,7 @@ class InjectedModel(nn.Module):
     ) -> None:
         super().__init__()
         if has_text_at_end(model):
-            # Where nothing is padded, transformers leaves it to sdpa to forbid later tokens, which a mask prevents.
+            # Without padding, transformers relies on sdpa's own causal mask, which a given mask switches off.
             raise ConfigError(
                 f"priors cannot be injected into {type(model).__name__} as a decoder: expected an encoder"
             )
@@ -98,7 +97,7 @@ class InjectedModel(nn.Module):
             raise
 
     def forward(self, texts: SubwordBatch | SentenceBatch | Sequence[Any], **inputs: Any) -> Any:
-        """What the model returns, with the priors of these texts in its heads.
+        """Run the model with the priors of these texts in its heads.
 
         Args:
             texts: subwords; or sentences, pairs of sentences or a batch of sentences, if there is a tokenizer.
@@ -137,14 +136,14 @@ class InjectedModel(nn.Module):
         value = self.prior(self.words_of(subwords) if subwords.text is None else subwords.text)
         allowed = None if value.allowed is None else _spread(value.allowed, subwords, True)
         bias = None if value.bias is None else _spread(value.bias, subwords, 0.0)
-        # Looking at the answer would stall a device, and stop a graph.
+        # Reading the result would stall another device, and break a compiled graph.
         if allowed is not None and allowed.is_cpu and not torch.compiler.is_compiling():
             reachable = (allowed & subwords.mask[:, None, None, :]).any(-1) | ~subwords.mask[:, None, :]
             if not bool(reachable.all()):
                 row = int((~reachable).nonzero()[0, 0])
                 raise ValueError(
                     f"the prior {self.prior.name!r} leaves a subword of text {row} without a key, and its tokenizer "
-                    "adds no special token that is always allowed; take priors that include the word itself"
+                    "adds no special token that is always allowed; use priors that include the word itself"
                 )
         return AttentionBias(allowed, bias)
 
@@ -177,7 +176,7 @@ class InjectedModel(nn.Module):
         return found
 
     def remove(self) -> nn.Module:
-        """Remove the priors; the model is as it was."""
+        """Remove the priors, and return the model as it was before."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -210,7 +209,7 @@ class InjectedModel(nn.Module):
 
     @contextlib.contextmanager
     def _biased_again(self, bias: AttentionBias) -> Iterator[None]:
-        """Activation checkpointing runs layers once more in the backward pass: then, too, with this pass's bias."""
+        """Give layers this pass's bias when activation checkpointing runs them again in the backward pass."""
         name = "_gradient_checkpointing_func"
         checkpoints = [(module, vars(module)[name]) for module in self.model.modules() if name in vars(module)]
 
@@ -243,13 +242,13 @@ class InjectedModel(nn.Module):
             mask = None
         added = additive_mask(allowed, bias, states.dtype)
         if added is not None and mask is not None:
-            # Both are half the lowest number at most, or the model's own is the lowest: the sum must stay finite.
+            # Each may be half the lowest number, and the model's own even the lowest: the sum must stay finite.
             added = (added + mask).clamp(min=torch.finfo(states.dtype).min)
         bound.arguments["attention_mask"] = mask if added is None else added
         return bound.args, bound.kwargs
 
     def _test(self) -> None:
-        """Forbid everything but the first of two subwords: then both queries must come to the same output.
+        """Allow only the first of two subwords as a key: both queries must then give the same output.
 
         Two subwords, because they attend to each other within any sliding window.
         """
@@ -293,8 +292,8 @@ def _spread(value: Tensor, subwords: SubwordBatch, elsewhere: bool | float) -> T
     """A matrix over words as one over subwords; ``elsewhere`` where one of the two belongs to no word."""
     value = value.expand(subwords.ids.shape[0], -1, -1, -1)
     heads, length = value.shape[1], subwords.words.shape[1]
-    # A prior that depends on nothing may be one number for all pairs. Rows, then columns: unlike with one index of
-    # both, the gradient of a learnt prior then adds up in a fixed order.
+    # A prior that depends on nothing may be one number for all pairs. Rows and columns are gathered one after the
+    # other: unlike with one index of both, the gradient of a learnt prior then adds up in a fixed order.
     height, width = (subwords.words.clamp(max=size - 1) for size in value.shape[2:])
     spread = value.gather(2, height[:, None, :, None].expand(-1, heads, -1, value.shape[3]))
     spread = spread.gather(3, width[:, None, None, :].expand(-1, heads, length, -1))

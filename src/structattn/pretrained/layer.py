@@ -1,4 +1,4 @@
-"""The layer that HYDRA puts on top of a backbone: attention by the relation heads' scores, and its way into the states.
+"""The layer that HYDRA puts on top of a backbone: attention by the relation heads' scores, joined with the states.
 
 HYDRA (arXiv 2109.05349): ``A^h = softmax_j(M^h)``, ``C = Concat_h(A^h V^h)``, ``H_{l+1} = layer(C, X)``. The paper
 calls the last a transformer layer; ``LayerStyle`` names four readings of it.
@@ -22,7 +22,7 @@ KIND, PEFT_TYPE = "hydra", "HYDRA"
 
 
 class HydraLayer(nn.Module):
-    """Relation heads that attend, with values, and how their output joins the states.
+    """Attention by relation heads, and a style in which its output joins the states.
 
     Args:
         dim: width of the states.
@@ -30,7 +30,7 @@ class HydraLayer(nn.Module):
 
     Raises:
         ValueError: if ``dim`` is not a multiple of the number of heads and the configuration has no ``head_dim``, or
-            heads of another total width are to be added without a map (``residual``).
+            if ``residual``, which adds without a map, is given heads of another total width.
 
     Example:
         >>> layer = HydraLayer(768, HydraConfig(layer_style="residual"))
@@ -71,7 +71,7 @@ class HydraLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"], *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch node dim"], Float[Tensor, "batch head node node"] | None]:
-        """Attend and join; the weights are those before dropout, or ``None`` if they are not asked for."""
+        """Attend and join; the weights are those before dropout, or ``None`` unless ``need_weights``."""
         scores = self.heads.scores(states)
         weights = attention_of(scores, mask)
         values = self.value(states).unflatten(-1, (self.heads.num_heads, self.heads.head_dim)).transpose(1, 2)
@@ -114,7 +114,7 @@ class FeedForwardBlock(nn.Module):
 
     Args:
         dim: width of the states.
-        hidden: width of the layer between.
+        hidden: width of the hidden layer.
 
     Example:
         >>> sum(parameter.numel() for parameter in FeedForwardBlock(768, 3072).parameters())

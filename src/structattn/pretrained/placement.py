@@ -26,7 +26,7 @@ def place_of(backbone: nn.Module, layer: int) -> int | None:
         layer: an index into its hidden states: 0 is the embeddings, -1 the last layer.
 
     Raises:
-        ConfigError: if the backbone has no such states, or they are inside of XLNet.
+        ConfigError: if the backbone has no such states, or they are between layers of XLNet.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -41,7 +41,7 @@ def place_of(backbone: nn.Module, layer: int) -> int | None:
     place = layer % (count + 1)
     if place == count:
         return None
-    # Shapes would not tell, where a batch has as many texts as subwords.
+    # Shapes would not show this where a batch has as many texts as subwords.
     if settings.model_type == "xlnet":
         raise ConfigError(f"layer: {_WRONG_AXES.format('XLNet')}; take -1, the place on top")
     return place
@@ -60,7 +60,7 @@ def read_with(
     Args:
         backbone: an encoder of transformers.
         layer: reads the hidden states that its configuration names; the backbone's layers above read its output.
-        inputs: keyword arguments of the backbone; it returns an output with names whatever they say of ``return_dict``.
+        inputs: keyword arguments of the backbone; ``return_dict`` is always ``True``.
         mask: which subwords are real.
         need_weights: whether the layer's attention weights are wanted.
 
@@ -69,7 +69,7 @@ def read_with(
             weights.
 
     Raises:
-        ConfigError: if the backbone has no such layer, its layers are not to be found, or their states are not
+        ConfigError: if the backbone has no such layer, its layers cannot be found, or their states are not
             ``(batch, subword, dim)``.
     """
     place = place_of(backbone, layer.config.layer)
@@ -96,7 +96,7 @@ def read_with(
 
 @contextlib.contextmanager
 def _inserted(backbone: nn.Module, place: int, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
-    """Within the block, the backbone's layer number ``place`` reads the function's value of its input."""
+    """Within the block, apply a function to the input of the backbone's layer number ``place``."""
 
     def replace(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if args:
@@ -104,7 +104,7 @@ def _inserted(backbone: nn.Module, place: int, function: Callable[[Tensor], Tens
         return args, {**kwargs, "hidden_states": function(kwargs["hidden_states"])}
 
     module = _layers_of(backbone)[place]
-    if torch.compiler.is_compiling():  # which cannot trace the registration of a hook
+    if torch.compiler.is_compiling():  # torch.compile cannot trace the registration of a hook
         forward = module.forward
 
         def read(*args: Any, **kwargs: Any) -> Any:

@@ -28,9 +28,9 @@ class Question:
     Attributes:
         question: the question.
         context: the text.
-        answers: right answers; none at all if the text has none.
+        answers: gold answers; empty if the text has none.
         starts: where each answer begins in the text, in characters.
-        id: its name in the data set.
+        id: its id in the data set.
     """
 
     question: str
@@ -53,11 +53,11 @@ class Windows:
     """Questions as windows of tokens.
 
     Attributes:
-        inputs: what the model reads: ``input_ids``, ``attention_mask`` and what else its tokenizer makes.
-        question: for each window the number of its question.
-        offsets: for each window and token its characters in the text; ``None`` outside of the text.
-        starts: the first token of the answer, 0 (the first token of all) where the window does not hold all of it.
-        ends: its last token.
+        inputs: the model's inputs: ``input_ids``, ``attention_mask`` and whatever else its tokenizer returns.
+        question: for each window, the index of its question.
+        offsets: for each window and token, its characters in the text; ``None`` outside the text.
+        starts: the first token of the answer; 0 (the window's first token) if the window does not contain all of it.
+        ends: the last token of the answer; likewise.
     """
 
     inputs: dict[str, Tensor]
@@ -68,13 +68,13 @@ class Windows:
 
 
 def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: int = 384, stride: int = 128) -> Windows:
-    """Cut questions and their texts into windows; the first answer of each question is the one to learn.
+    """Cut questions and their texts into windows; the first answer of each question is the training target.
 
     Args:
         questions: at least one.
         tokenizer: a fast tokenizer with a padding token.
-        max_length: tokens of a window, question and special tokens included.
-        stride: tokens that neighbouring windows share.
+        max_length: number of tokens of a window, question and special tokens included.
+        stride: number of tokens that neighbouring windows share.
 
     Raises:
         ConfigError: for a slow tokenizer, one without a padding token, or a length that leaves no room for the text
@@ -93,9 +93,9 @@ def make_windows(questions: Sequence[Question], tokenizer: Any, *, max_length: i
             return_overflowing_tokens=True,
             return_offsets_mapping=True,
             padding=True,
-            padding_side="right",  # whichever the tokenizer's own is: windows are cut at their end
+            padding_side="right",  # whatever the tokenizer's own side, as windows are cut at their end
         )
-    # The Rust side has no class of its own for this.
+    # The Rust tokenizer raises no specific exception for this.
     except Exception as error:
         raise ConfigError(
             f"a window of {max_length} tokens with {stride} shared leaves no room beside the longest question: {error}"
@@ -131,14 +131,14 @@ def answer_questions(
     """The best answer span of each text; the empty string for no answer.
 
     Args:
-        model: gives the logits of both ends, such as ``HydraModelForQuestionAnswering`` or one of transformers.
+        model: returns the logits of both ends, such as ``HydraModelForQuestionAnswering`` or a transformers model.
         questions: the questions.
         tokenizer: as in ``make_windows``.
         max_length: as in ``make_windows``.
         stride: as in ``make_windows``.
         max_answer_length: maximum length of an answer, in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
-        batch_size: windows at a time.
+        batch_size: number of windows in a batch.
     """
     if not questions:
         return []
@@ -147,7 +147,7 @@ def answer_questions(
     none: dict[int, float] = {}
     with evaluating(model):
         lengths = windows.inputs["attention_mask"].sum(1)
-        # Shorter windows together, without the padding that longer ones need.
+        # Short windows are batched together, without the padding that longer ones need.
         for rows in lengths.argsort(stable=True).split(batch_size):
             width, device = int(lengths[rows].max()), next((one.device for one in model.parameters()), None)
             output = model(**{name: tensor[rows, :width].to(device) for name, tensor in windows.inputs.items()})
@@ -190,7 +190,7 @@ def best_span(
 
 
 def squad_scores(predicted: Sequence[str], questions: Sequence[Question]) -> dict[str, float]:
-    """Exact match and F1 of SQuAD, each the best over the right answers, averaged over questions.
+    """Exact match and F1 of SQuAD, each the best over the gold answers, averaged over questions.
 
     Raises:
         ValueError: if there are no questions, or not as many answers as questions.
@@ -209,7 +209,7 @@ def squad_scores(predicted: Sequence[str], questions: Sequence[Question]) -> dic
 
 
 def answer_scores(answer: str, question: Question) -> dict[str, float]:
-    """Exact match and F1 of one answer, each the best over the right answers.
+    """Exact match and F1 of one answer, each the best over the gold answers.
 
     Example:
         >>> answer_scores("The kids", Question("who", "the two kids", ("two kids", "kids"), (4, 8)))
@@ -235,7 +235,7 @@ def _answer_tokens(question: Question, places: Sequence[tuple[int, int] | None])
 
 
 def _plain(answer: str) -> str:
-    """Lower case, without punctuation, articles and double spaces, as SQuAD's evaluation has it."""
+    """Lower case, without punctuation, articles and double spaces, as in SQuAD's evaluation."""
     letters = "".join(letter for letter in answer.lower() if letter not in string.punctuation)
     return " ".join(re.sub(r"\b(a|an|the)\b", " ", letters).split())
 

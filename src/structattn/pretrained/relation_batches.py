@@ -1,4 +1,4 @@
-"""Batches for pretraining and evaluating heads: sentences with the structure, and the backbone's states of them."""
+"""Batches for pretraining and evaluating heads: sentences with the structure, and the backbone's states for them."""
 
 from collections.abc import Iterator, Sequence
 
@@ -33,21 +33,21 @@ def backbone_below(backbone: PretrainedBackbone, config: HydraConfig) -> Pretrai
 
 
 class RelationBatches:
-    """Sentences in batches of similar length, with the backbone's states; the others are left out and counted.
+    """Sentences in batches of similar length, with the backbone's states; unusable ones are left out and counted.
 
     Args:
-        sentences: any.
-        backbone: as ``backbone_below`` gives it.
+        sentences: any sentences.
+        backbone: as ``backbone_below`` returns it.
         config: the heads and their relations.
-        batch_size: sentences at a time.
+        batch_size: number of sentences in a batch.
         max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
 
     Attributes:
-        sentences: those that are kept.
-        missing: how many lack a tree or a matrix.
-        too_long: how many are too long.
-        words: how many words there are in all that have the structure.
-        covered: how many of these have a subword.
+        sentences: the sentences that are kept.
+        missing: how many sentences lack a tree or a matrix.
+        too_long: how many sentences are too long.
+        words: number of words in all sentences with the structure.
+        covered: how many of these words have a subword.
     """
 
     def __init__(
@@ -95,7 +95,7 @@ class RelationBatches:
             )
 
     def absent_relations(self) -> list[str]:
-        """The relations that no two words have in any sentence, as where a label is misspelt."""
+        """The relations that no two words of any sentence have, for example because a label is misspelt."""
         absent = set(self.config.relations)
         for subwords in self.subwords():
             if not absent:
@@ -120,7 +120,7 @@ class RelationBatches:
         return self.backbone.tokenize([self.sentences[row] for row in rows])
 
     def states(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
-        """What the heads read."""
+        """The backbone's states, which the heads read."""
         with torch.no_grad():
             states: Tensor = self.backbone(subwords)
         return states

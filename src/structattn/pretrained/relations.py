@@ -1,8 +1,7 @@
 """Relations between words as targets over subwords: trees become the matrices that HYDRA's heads learn.
 
 HYDRA (arXiv 2109.05349), section on the relation matrix; SG-Net's published code for ``span`` and the ``sgnet`` rule.
-Rows are queries, columns are keys, and the target is
-``M*_ab = R[word(a), word(b)]``.
+Rows are queries, columns are keys, and the target is ``M*_ab = R[word(a), word(b)]``.
 """
 
 from dataclasses import dataclass, replace
@@ -40,14 +39,14 @@ class RelationTargets:
 
 
 def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTargets:
-    """The targets of a tokenised batch of sentences, or of pairs, whose sentences are not related to each other.
+    """The targets of a tokenised batch of sentences or pairs; the sentences of a pair are not related to each other.
 
-    A word without subwords is taken out of its tree: its children hang from its head. In a truncated text the arcs
-    of the missing words are missing too. With ``root_to_cls`` a root hangs from the first special token by an arc
-    labelled ``root``, so a relation that names labels has this arc only if it names that one.
+    A word without subwords is removed from its tree: its children are attached to its head. In a truncated text the
+    arcs of the missing words are missing too. With ``root_to_cls`` a root is attached to the first special token by an
+    arc labelled ``root``, so a relation that names labels has this arc only if it names ``root``.
 
     Raises:
-        MissingStructure: if a sentence lacks the tree or the matrix that a relation is about.
+        MissingStructure: if a sentence lacks the tree or the matrix that a relation needs.
 
     Example:
         >>> from structattn.syntax import Sentence
@@ -70,7 +69,7 @@ def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTar
 
 
 def words_of(subwords: SubwordBatch) -> SentenceBatch:
-    """The words of each text as one sentence, those without subwords taken out of its tree."""
+    """The words of each text as one sentence; those without subwords are removed from its tree."""
     present, is_cut = subwords.has_subwords.tolist(), subwords.is_cut.tolist()
     sentences = []
     for row, parts in enumerate(subwords.sentences):
@@ -87,7 +86,7 @@ def words_of(subwords: SubwordBatch) -> SentenceBatch:
 def _over_subwords(
     words: Float[Tensor, "batch relation word word"], subwords: SubwordBatch, config: HydraConfig
 ) -> Float[Tensor, "batch relation subword subword"]:
-    """``M*_ab = R[word(a), word(b)]`` as the subword rule has it."""
+    """``M*_ab = R[word(a), word(b)]`` under the subword rule."""
     row = torch.arange(subwords.ids.shape[0], device=subwords.device)[:, None, None]
     spread = words[row, :, subwords.words[:, :, None], subwords.words[:, None, :]].permute(0, 3, 1, 2)
     queries = subwords.is_first if config.subword == "first" else subwords.is_word
@@ -95,8 +94,8 @@ def _over_subwords(
     own = torch.eye(subwords.ids.shape[1], dtype=torch.bool, device=subwords.device)
     allowed = queries[:, :, None] & keys[:, None, :]
     if config.subword == "sgnet":
-        # A later subword of a word is a key for itself only; what a word has with itself, its later subwords have
-        # with its first.
+        # A later subword of a word is a key for itself only; a word's relation with itself holds between its later
+        # subwords and its first.
         alone = own & (subwords.is_word & ~subwords.is_first)[:, :, None]
         return torch.where(alone[:, None], config.target_scale, spread * allowed[:, None])
     same_word = subwords.words[:, :, None] == subwords.words[:, None, :]

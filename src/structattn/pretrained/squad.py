@@ -1,4 +1,4 @@
-"""The files of SQuAD (Rajpurkar et al. 2016, 2018): JSON, an article a title, its paragraphs, their questions."""
+"""The files of SQuAD (Rajpurkar et al. 2016, 2018): JSON of articles, their paragraphs, and the questions of these."""
 
 import collections
 import os
@@ -11,13 +11,13 @@ from structattn.syntax.files import parse_json, read_text
 
 
 def read_squad(path: str | os.PathLike[str]) -> list[Question]:
-    r"""All questions of a file in the layout of SQuAD 1.1 or 2.0; ``.gz`` files too.
+    r"""All questions of a file in the layout of SQuAD 1.1 or 2.0; the file may be gzipped (``.gz``).
 
     A question whose ``is_impossible`` is true has no answers, whatever ``plausible_answers`` say.
 
     Raises:
-        ParseError: if the file is missing, no JSON, of another layout, without any question, two questions have one id,
-            or an answer does not stand where it says; the message names the question.
+        ParseError: if the file is missing, is not JSON, or has another layout or no questions; if two questions have
+            the same id; or if an answer is not at its ``answer_start``; the message names the question.
 
     Example:
         >>> import json, pathlib, tempfile

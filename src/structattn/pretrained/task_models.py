@@ -1,4 +1,4 @@
-"""HYDRA with a task's head, with the interface of transformers: labels in, loss and logits out.
+"""HYDRA with a task head and the interface of transformers: labels in, loss and logits out.
 
 HYDRA (arXiv 2109.05349), fine-tuning: a fully connected layer on the ``[CLS]`` row of the layer's output for labels and
 scores, on every row for labels of tokens and for the two ends of an answer; losses as in BERT (Devlin et al. 2019).
@@ -38,7 +38,7 @@ _Model = TypeVar("_Model", bound="_HydraTaskModel")
 class _HydraTaskModel(SavedModel):
     """The common base: a backbone with heads, a last layer, and a folder."""
 
-    # Arguments after ``hydra``, each an attribute of that name, dropout as its module.
+    # Arguments after ``hydra``, each an attribute of the same name; dropout is a module.
     settings: ClassVar[tuple[str, ...]] = ()
 
     def __init__(self, hydra: HydraModel, num_outputs: int) -> None:
@@ -79,7 +79,7 @@ class _HydraTaskModel(SavedModel):
         return {"hydra": self.hydra.hydra_config.to_dict(), **plain}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """The configuration of the backbone."""
+        """Write the configuration of the backbone, and return ``description``."""
         self.config.save_pretrained(folder / _BACKBONE)
         return self.description
 
@@ -93,11 +93,11 @@ class _HydraTaskModel(SavedModel):
     def from_pretrained(cls: type[_Model], folder: str | Path) -> _Model:
         """Read a folder that ``save_pretrained`` wrote, or a checkpoint that a ``Trainer`` of transformers wrote.
 
-        Of the first, ``structattn.load`` reads every kind.
+        ``structattn.load`` reads folders of the first sort for every kind of task.
 
         Raises:
             ParseError: if a file is missing or damaged.
-            ConfigError: if it holds a model for another kind of task.
+            ConfigError: if it contains a model for another kind of task.
         """
         kinds: dict[str, FromConfig] = {cls.kind: cls.from_config}
         path, weights = model_folder(folder), Path(folder) / MODEL.weights
@@ -122,7 +122,7 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
     Args:
         hydra: the backbone with its heads.
         num_labels: number of classes; 1 for a score, learnt by squared error.
-        dropout: on the row of the text: ``[CLS]``, or of a decoder the last token, see ``text_state``.
+        dropout: on the state of the text: that of ``[CLS]``, or of the last token of a decoder, see ``text_state``.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -151,10 +151,10 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
     ) -> Any:
         """A ``SequenceClassifierOutput``; ``labels`` are class numbers, or scores where there is one output.
 
-        Class numbers and scores may stand in a column of their own: ``(batch, 1)`` is ``(batch,)``.
+        Labels of shape ``(batch, 1)`` are read as ``(batch,)``.
 
         Raises:
-            ValueError: if there is not one score a text.
+            ValueError: if there is not one score per text.
         """
         states = self._states(input_ids, attention_mask, inputs)
         mask = torch.ones_like(states[..., 0]) if attention_mask is None else attention_mask
@@ -202,7 +202,7 @@ class HydraModelForTokenClassification(_HydraTaskModel):
 
 
 class HydraModelForQuestionAnswering(_HydraTaskModel):
-    """First and last token of an answer within a text; ``question_answering.py`` makes windows and answers of it.
+    """First and last token of an answer in a text; ``question_answering.py`` makes the windows and the answers.
 
     Args:
         hydra: the backbone with its heads.
@@ -239,16 +239,16 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
 
 
 def _squared_error(scores: Tensor, labels: Tensor) -> Tensor:
-    if labels.shape != scores.shape:  # torch would pair every score with every label
+    if labels.shape != scores.shape:  # broadcasting would pair every score with every label
         raise ValueError(f"labels: expected one score for each of {len(scores)} texts, got shape {tuple(labels.shape)}")
     return F.mse_loss(scores, labels.to(scores.dtype))
 
 
 def _describe(model: _HydraTaskModel, state: dict[str, Tensor], prefix: str, _: Any) -> None:
-    """Add what the model is made of to its parameters, as JSON: of a model, a ``Trainer`` keeps nothing but these."""
+    """Add the model's description to its parameters, as JSON, because a ``Trainer`` saves nothing else of the model."""
     backbone = json.loads(model.config.to_json_string())
     content = json.dumps({**header(model.kind), **model.description, _BACKBONE: backbone}).encode()
-    # Blanks fill it up, so that its shape does not depend on the version of transformers.
+    # Padded with blanks, so that its shape does not depend on the version of transformers.
     size = -(-len(content) // _BLOCK) * _BLOCK
     state[prefix + _DESCRIPTION] = torch.tensor(list(content.ljust(size)), dtype=torch.uint8)
 
@@ -258,14 +258,14 @@ def _without_description(model: _HydraTaskModel, state: dict[str, Tensor], prefi
 
 
 def _write_description(weights: Path, folder: Path) -> None:
-    """The files that ``from_config`` reads, from the description among the parameters.
+    """Write the files that ``from_config`` reads, from the description among the parameters.
 
     Raises:
-        ParseError: if there is none, or it is no description.
+        ParseError: if there is no description, or it is damaged.
     """
     found = read_tensors(weights).get(_DESCRIPTION)
     if found is None:
-        raise ParseError(f"expected a model of ours, with a tensor {_DESCRIPTION!r}; it is missing", file=weights)
+        raise ParseError(f"expected a model of structattn, with a tensor {_DESCRIPTION!r}; it is missing", file=weights)
     try:
         content = parse_json(bytes(found.flatten().tolist()).decode())
         backbone = content.pop(_BACKBONE)
@@ -282,13 +282,13 @@ def _fresh_backbone(folder: Path) -> nn.Module:
         config = read_backbone_config(folder)
     except ConfigError:
         raise
-    except Exception as error:  # transformers raises whatever a configuration made it stumble over
+    except Exception as error:  # transformers raises many kinds of errors for a damaged configuration
         raise ConfigError(f"{folder}: expected the configuration of a backbone: {str(error)[:200]}") from error
     backbone: nn.Module = transformers.AutoModel.from_config(config, trust_remote_code=False)
     return backbone
 
 
-#: From the kind of a model, as its folder names it, to what restores it.
+#: Maps the kind of a model, as named in its folder, to the function that restores it.
 MODELS: Mapping[str, FromConfig] = {
     model.kind: model.from_config
     for model in (

@@ -16,7 +16,7 @@ class AttentionBias:
 
     Attributes:
         allowed: ``True`` where a query may attend to a key; ``None`` allows everything.
-        bias: added to the scores; ``None`` for no bias. Finite: what is forbidden is not ``allowed``.
+        bias: added to the scores; ``None`` for no bias. Finite: forbidding a key is left to ``allowed``.
 
     Example:
         >>> import torch

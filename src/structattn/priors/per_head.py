@@ -24,8 +24,8 @@ class PerHead(Prior):
         names: one name per head for pictures; made from the priors' names if ``None``.
 
     Raises:
-        ValueError: without any head, for a wrong number of names, for a prior that has heads of its own, or for a
-            weight per head whose number of weights is not the number of heads.
+        ValueError: without any head, for a wrong number of names, for a prior that has heads of its own, or for weights
+            per head whose number is not the number of heads.
 
     Example:
         >>> from structattn.priors import Backward, Forward, WordDistance
@@ -113,5 +113,5 @@ class PerHead(Prior):
 
 
 def _identity(alpha: nn.Module) -> Hashable:
-    """One alpha stays one, even if it was multiplied with several priors and wrapped each time."""
+    """Equal for the same alpha, even if it was multiplied with several priors and wrapped each time."""
     return tuple(id(value) for value in (*alpha.parameters(), *alpha.buffers()))

@@ -92,7 +92,7 @@ class LearntAlpha(nn.Module):
     MS-SAN (arXiv 2012.14642) has one fixed ``alpha >= 0`` for all heads; this is the learnt variant.
 
     Args:
-        num_heads: number of weights; one serves all heads that use it.
+        num_heads: number of weights; a single one is shared by all heads that use it.
         initial: the weights to start from, one for all heads or one per head; positive.
 
     Raises:
@@ -153,7 +153,7 @@ class Sum(Prior):
 
     @property
     def num_heads(self) -> int | None:
-        """That of the part that has one."""
+        """The number of heads of the part that has one."""
         return self.first.num_heads if self.second.num_heads is None else self.second.num_heads
 
     def terms(self) -> "tuple[Term, ...]":
@@ -192,22 +192,22 @@ class Scaled(Prior):
 
     @property
     def name(self) -> str:
-        """The name of what is scaled, after a fixed ``alpha`` other than one."""
+        """The name of the scaled prior, after a fixed ``alpha`` other than one."""
         return self._prefix() + self.prior.name
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names of what is scaled."""
+        """The names of the scaled prior, each after a fixed ``alpha`` other than one."""
         return tuple(self._prefix() + name for name in self.prior.names)
 
     @property
     def num_heads(self) -> int | None:
-        """The number of weights, or that of what is scaled."""
+        """The number of weights, or of heads of the scaled prior."""
         own = self._num_weights()
         return self.prior.num_heads if own is None else own
 
     def terms(self) -> "tuple[Term, ...]":
-        """The terms of what is scaled, each scaled."""
+        """The terms of the scaled prior, each multiplied by ``alpha``."""
         if isinstance(self.alpha, nn.Module):
             alpha = self.alpha
             return tuple(Term(term.base, term.factor, (*term.alphas, alpha)) for term in self.prior.terms())
@@ -240,7 +240,7 @@ class Term:
 
 
 def num_weights(alpha: nn.Module) -> int | None:
-    """How many weights an ``alpha`` has if it has one per head; ``None`` if one serves all heads."""
+    """The number of weights of an ``alpha`` that has one per head; ``None`` if all heads share one."""
     value: Tensor = alpha()
     return len(value) if value.numel() != 1 else None
 

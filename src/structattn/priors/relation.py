@@ -1,4 +1,4 @@
-"""Priors from relations by name: arcs with their labels, ancestors, and any matrix that a sentence carries."""
+"""Priors from named relations: arcs with their labels, ancestors, and any matrix that a sentence carries."""
 
 from collections.abc import Hashable
 from typing import Literal
@@ -16,14 +16,14 @@ class Relation(Prior):
     """A relation between words as a bias, or as a mask: ``Relation("head:nsubj")``, ``Relation("coref")``.
 
     Args:
-        name: a name of `structattn.data.parse_relation`, such as ``ancestor`` or ``arc:nsubj,obj+self``; any other
-            name is that of a matrix ``sentence.relations[name]``: coreference, semantic roles, alignments, a parser's
+        name: a name of `structattn.data.parse_relation`, such as ``ancestor`` or ``arc:nsubj,obj+self``; any other name
+            refers to a matrix ``sentence.relations[name]``: coreference, semantic roles, alignments, a parser's
             marginals. Rows are queries and columns keys.
         as_mask: if true, a query may attend to a key where the entry is not zero; otherwise the entry is the bias, and
             ``-inf``, such as the logarithm of a probability of zero, forbids the key.
 
     Raises:
-        ConfigError: for a name that is malformed, or a distance as a mask.
+        ConfigError: for a malformed name, or a distance as a mask.
         MissingStructure: in ``forward``, if a sentence lacks the tree or the matrix.
 
     Example:
@@ -55,7 +55,7 @@ class Relation(Prior):
         return self._name
 
     def identity(self) -> Hashable:
-        """The class and its options: two of a kind are one."""
+        """The class and its options, which determine the value."""
         return type(self), self.relation, self.as_mask
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
@@ -65,13 +65,13 @@ class Relation(Prior):
             return AttentionBias(matrix != 0)
         if not self.relation.matrix:
             return AttentionBias(None, matrix)
-        # A mask of its own: as a bias, -inf would become NaN in the heads that weigh it with zero.
+        # A separate mask: in the bias, -inf would become NaN in the heads that weight it by zero.
         possible = matrix != -torch.inf
         return AttentionBias(possible, torch.where(possible, matrix, 0.0))
 
 
 def mask_prior(name: str) -> Prior:
-    """The prior that allows what a relation relates.
+    """The prior that allows the pairs of a relation.
 
     Raises:
         ConfigError: for an unknown relation, or a distance.
@@ -86,11 +86,11 @@ def mask_prior(name: str) -> Prior:
 
 
 def preference_prior(name: str, *, missing: Literal["error", "none", "word"] = "error") -> Prior:
-    """The prior that prefers what a relation relates, or what is near.
+    """The prior that prefers the pairs of a relation, or nearby words if it is a distance.
 
     Args:
         name: the relation.
-        missing: for a distance in a tree, what to do with a sentence without one; see `DependencyDistance`.
+        missing: for a tree distance, what to do with a sentence without a tree; see `DependencyDistance`.
 
     Raises:
         ConfigError: for an unknown relation.

@@ -1,8 +1,8 @@
 """Priors from the order of words alone: directions and linear distance.
 
-They depend on nothing but the number of words, so they are ``(1, 1, n, n)`` and broadcast over batch and heads.
-Rows are queries and columns are keys; the papers' index orders differ from this and from each other. DiSAN (Shen et al.
-2018) writes ``M_ij`` with ``i`` the key, and forbids a word to attend to itself; MS-SAN (arXiv 2012.14642) prints
+They depend on nothing but the number of words, so they are ``(1, 1, n, n)`` and broadcast over batch and heads. Rows
+are queries and columns are keys; the papers' index orders differ from this and from each other. DiSAN (Shen et al.
+2018) writes ``M_ij`` with ``i`` the key, and forbids a word from attending to itself; MS-SAN (arXiv 2012.14642) prints
 the same formula under a product of queries and keys, but its text means ``key <= query`` for forward, as here.
 """
 
@@ -31,7 +31,7 @@ class SequencePrior(Prior):
         return self.of_offset(position - position[:, None])
 
     def identity(self) -> Hashable:
-        """The class and its options: two of a kind are one."""
+        """The class and its options, which determine the value."""
         return type(self), self.name
 
 
@@ -64,7 +64,7 @@ class Forward(SequencePrior):
         return "forward" if self.include_self else "strictly forward"
 
     def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
-        """Allowed where the key is not behind the query."""
+        """Allowed where the key is not after the query."""
         return AttentionBias(_pairs(offset <= 0 if self.include_self else offset < 0))
 
 
@@ -121,7 +121,7 @@ class NotSelf(SequencePrior):
 
 
 class WordDistance(SequencePrior):
-    """Prefers near words: the bias is ``-abs(query - key)`` (MS-SAN, ``M^w``; Im and Cho 2017).
+    """Prefers nearby words: the bias is ``-abs(query - key)`` (MS-SAN, ``M^w``; Im and Cho 2017).
 
     Example:
         >>> import torch

@@ -21,12 +21,12 @@ WordsSee = Literal["all", "own"]
 
 
 class DependencyDistance(Prior):
-    r"""Prefers words that are close in the dependency tree: the bias is ``-D``, ``D`` the number of arcs between them.
+    r"""Prefers words that are close in the dependency tree: the bias is ``-D`` for ``D`` arcs between them.
 
-    MS-SAN, ``M^dp``. Several roots hang below one virtual root that is not a word, so two roots are 2 apart.
+    MS-SAN, ``M^dp``. Several roots share one virtual root that is not a word, so two roots are 2 apart.
 
     Args:
-        missing: what to do with a sentence without a tree: ``"error"`` raises, ``"none"`` has no bias there,
+        missing: what to do with a sentence without a tree: ``"error"`` raises, ``"none"`` adds no bias there,
             ``"word"`` uses the word distance there.
 
     Raises:
@@ -112,14 +112,14 @@ class ConstituencyDistance(Prior):
 
 
 class Subtree(Prior):
-    r"""A phrase attends to its subtree, itself included; a word to all words. Nodes are words first, then phrases.
+    r"""A phrase attends to its subtree, itself included; a word attends to all words.
 
-    Nguyen et al. 2020, the mask ``mu``: ``allowed(q, k)`` is "``k`` is a word" for a word ``q``, and "``k`` lies in the
-    subtree of ``q``" for a phrase ``q``.
+    Nodes are words first, then phrases. Nguyen et al. 2020, the mask ``mu``: ``allowed(q, k)`` is "``k`` is a word" for
+    a word ``q``, and "``k`` lies in the subtree of ``q``" for a phrase ``q``.
 
     Args:
-        words_see: ``"all"`` words, as in the paper, or just their ``"own"`` subtree, which is the word itself: then the
-            state of a phrase depends on what is below it and on no other word, as in a Tree-LSTM.
+        words_see: ``"all"`` words, as in the paper, or only their ``"own"`` subtree, which is the word itself: then the
+            state of a phrase depends on the nodes below it and on no other word, as in a Tree-LSTM.
 
     Raises:
         ValueError: for another value of ``words_see``.
@@ -176,7 +176,7 @@ def _checked(missing: str, where: str) -> Missing:
 def _tree(
     batch: SentenceBatch, structure: Literal["dependency", "constituency"], missing: Missing, *, wanted_by: str
 ) -> TreeBatch | None:
-    """The trees of the batch, or ``None`` if no sentence has one and that is no error."""
+    """The trees of the batch, or ``None`` if no sentence has one and that is not an error."""
     if missing == "error":
         return batch.require(structure, wanted_by=wanted_by)
     return batch.dependency if structure == "dependency" else batch.constituency
@@ -192,6 +192,6 @@ def _without_tree(batch: SentenceBatch, missing: Missing) -> Int64[Tensor, "1 qu
 def _preference(
     distance: Int64[Tensor, "#batch query key"], present: Bool[Tensor, " batch"], instead: Int64[Tensor, "1 query key"]
 ) -> AttentionBias:
-    """Minus the distance where a tree is present, minus what stands in for it elsewhere."""
+    """Minus the distance where a tree is present, minus its replacement elsewhere."""
     distance = torch.where(present[:, None, None], distance, instead)
     return AttentionBias(None, -distance[:, None].to(torch.get_default_dtype()))

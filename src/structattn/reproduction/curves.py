@@ -16,11 +16,11 @@ def learning_curve(
     x_label: str = "training examples",
     y_label: str = "accuracy, per cent",
 ) -> str:
-    """A picture of figures over places, whose bands reach a standard deviation over the seeds to either side.
+    """A picture of figures over places, with bands of one standard deviation over the seeds to either side.
 
     Args:
-        lines: for each system its figure at each place; where there is none, the line goes straight to the next.
-        places: what the places are called.
+        lines: for each system its figure at each place; where it is missing, the line goes straight to the next.
+        places: names of the places.
         title: a heading.
         against: the system that the others are compared with, each in a panel of its own; ``None`` for one chart.
         x_label: name of the horizontal axis.

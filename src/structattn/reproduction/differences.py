@@ -1,4 +1,4 @@
-"""Differences between rows, from what the records of each say of the answer to every example."""
+"""Differences between rows, from the answers to every example in their records."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
@@ -11,30 +11,30 @@ from structattn.tasks.metrics import Metric
 from structattn.training import Answers, Significance, bootstrap_family, holm
 
 _SAMPLES = 2_000
-# Of the pooled test the page prints p as well, to three digits.
+# More for the pooled test, of which the page also prints p, to three digits.
 _POOLED_SAMPLES = 10_000
 _NUMERIC = ("pearson", "spearman")
 
-# The row, the one that it is compared with, and the metric, as for ``difference``.
+# The row, the row that it is compared with, and the metric, as for ``difference``.
 _Pair = tuple[Recorded, Recorded, str]
 
 
 def can_be_resampled(records: Iterable[Recorded | None], name: str) -> bool:
-    """Whether a metric can be measured again on drawn examples: every record keeps the answers to each."""
+    """Whether a metric can be measured again on drawn examples: every record must keep the answer to each."""
     known = [record for one in records if one is not None for record in one.records]
     return bool(known) and all(_answers_of(record, name) is not None for record in known)
 
 
 def difference(found: Recorded, other: Recorded, name: str = "accuracy") -> Significance | None:
-    """A metric of one row less that of another, by the paired bootstrap over examples and seeds.
+    """The metric of one row minus that of another, tested by the paired bootstrap over examples and seeds.
 
     Args:
         found: the row.
-        other: the one that it is compared with.
+        other: the row that it is compared with.
         name: ``accuracy``, ``exact_match``, ``pearson``, ``spearman``, or a metric whose counts the records keep.
 
     Returns:
-        ``None`` where they were not measured on the same examples, or a record does not keep the answers.
+        ``None`` if they were not measured on the same examples, or a record does not keep the answers.
     """
     return _differences({name: [(found, other, name)]}, _SAMPLES).get(name)
 
@@ -48,18 +48,18 @@ def difference_lines(
     scales: Mapping[str, int | float],
     pooled: bool,
 ) -> list[str]:
-    """What stands below a table: a line for each row of it, and one for the mean over the rows.
+    """The text below a table: a line for each of its rows, and one for the mean over the rows.
 
     Args:
         rows: for each row of the table the records of each column.
         titles: the title of each column.
         against: the column that the others are compared with.
         metrics: the metric of each row, as for ``difference``.
-        scales: what a metric of 1 is called in each row.
-        pooled: whether there is a line for the mean; rows must have no example in common.
+        scales: the factor by which the metric of each row is multiplied.
+        pooled: whether there is a line for the mean; the rows must then have no example in common.
 
     Returns:
-        A heading and a list of lines; nothing where no two columns can be compared.
+        A heading and a list of lines; nothing if no two columns can be compared.
     """
     others = {key: title for key, title in titles.items() if key != against}
     pairs: dict[str, list[_Pair]] = {key: [] for key in others}
@@ -86,16 +86,16 @@ def seed_difference_lines(
     *,
     digits: Mapping[str, int],
 ) -> list[str]:
-    """The same for metrics whose records do not say what each example is worth, over seeds alone.
+    """The same over seeds alone, for metrics without a value for each example in the records.
 
     Args:
         rows: for each row of the table the values of each column, one for each seed.
         titles: the title of each column.
         against: the column that the others are compared with.
-        digits: for each row of the table how many are printed after the point.
+        digits: number of decimal places for each row of the table.
 
     Returns:
-        A heading and a list of lines; nothing where no two columns have two seeds.
+        A heading and a list of lines; nothing if no two columns have two seeds.
     """
     lines = []
     for name, values in rows.items():
@@ -111,7 +111,7 @@ def _head(title: str, test: str) -> str:
 
 
 def _differences(pairs: Mapping[str, Sequence[_Pair]], samples: int) -> dict[str, Significance]:
-    """For each name the mean of the differences over its data sets, where the two rows of all pairs can be compared."""
+    """For each name the mean difference over its data sets, if the two rows of all its pairs can be compared."""
     data_sets = {key: [_answers(*pair) for pair in some] for key, some in pairs.items()}
     known = {key: [one for one in some if one is not None] for key, some in data_sets.items() if None not in some}
     return dict(zip(known, bootstrap_family(list(known.values()), samples=samples), strict=True))
@@ -129,7 +129,7 @@ def _pooled_line(titles: Mapping[str, str], pairs: Mapping[str, Sequence[_Pair]]
 
 
 def _p(value: float) -> str:
-    # No resample of some thousands shows a probability of zero.
+    # A few thousand resamples cannot show a probability of zero.
     return "p < 0.001" if value < 0.001 else f"p = {value:.3f}"
 
 
@@ -138,7 +138,7 @@ def _scaled(title: str, one: Significance, scale: int | float) -> str:
 
 
 def _said(title: str, difference: float, low: float, high: float, digits: int) -> str:
-    """A difference with its interval, bold where zero is not in it."""
+    """A difference with its interval, bold where this excludes zero."""
     text = f"{title} {difference:+.{digits}f} ({low:.{digits}f} to {high:.{digits}f})"
     return f"**{text}**" if low > 0 or high < 0 else text
 
@@ -154,7 +154,7 @@ def _answers(found: Recorded, other: Recorded, name: str) -> Answers | None:
 
 
 def _answers_of(record: Record, name: str) -> tuple[Metric, np.ndarray, np.ndarray] | None:
-    """A metric, the true answers and the given ones; ``None`` if a record does not keep what it is made from."""
+    """A metric, the true answers and the predicted ones; ``None`` if the record does not keep what the metric needs."""
     if name in ANSWERED and record.is_right is not None:
         return metric("accuracy"), np.full(len(record.is_right), "1"), np.where(record.is_right, "1", "0")
     if name in _NUMERIC and record.gold is not None and record.predicted is not None:

@@ -14,7 +14,7 @@ class Figure:
 
     Attributes:
         values: one for each seed.
-        spread: the standard deviation over the folds, where there is one seed and cross-validation.
+        spread: the standard deviation over the folds, for cross-validation with one seed.
         is_older: whether its records are older than the row.
     """
 
@@ -23,7 +23,7 @@ class Figure:
     is_older: bool = False
 
     def text(self, digits: int = 1) -> str:
-        """As a cell.
+        """The figure as the text of a cell.
 
         Example:
             >>> figures = Figure((88.44, 88.07, 87.89)), Figure((82.3,), 2.2), Figure((0.3,), is_older=True)

@@ -1,8 +1,8 @@
-"""The golden output of a row: a few numbers that its model gives without data, and that change when the model does.
+"""The golden output of a row: a few numbers that its model computes without data, and that change with the model.
 
 The encoder, the classifier and the loss of the row are built with a fixed seed for a fixed vocabulary of random
-vectors, and read two fixed examples with trees. A pretrained backbone is replaced by a small random one, and so are the
-heads that another row trains. A record keeps the numbers of its time.
+vectors, and applied to two fixed examples with trees. A pretrained backbone is replaced by a small random one, and
+heads that another row trains by random ones. A record keeps the numbers of the time when it was made.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from torch import Tensor, nn
 
 DIM = 48
-"""Width of the random word vectors of rows whose own are read from a file."""
+"""Width of the random word vectors that replace those read from a file."""
 
 _SEED = 7
 _TOLERANCE = 1e-4
@@ -36,8 +36,8 @@ def golden_output(row: Row) -> list[float] | None:
     """The loss of the fixed examples, the norm of its gradient, and up to six scores.
 
     Returns:
-        ``None`` where there is no model of this package: for files that a row writes, and for an encoder that is named
-        as ``module:function``. There the configuration alone decides whether a record is present.
+        ``None`` if the row has no model of this package: if it writes a file, or names its encoder as
+        ``module:function``. For such a row, the configuration alone decides whether a record is up to date.
 
     Raises:
         ConfigError: if the row names no encoder.
@@ -51,7 +51,7 @@ def golden_output(row: Row) -> list[float] | None:
         raise ConfigError(f"{row}: expected an encoder, got none")
     if ":" in encoder:
         return None
-    # What a command line says is checked before torch is imported.
+    # The command line is checked before torch is imported.
     import torch
 
     from structattn.training.state import preserved_randomness
@@ -62,7 +62,7 @@ def golden_output(row: Row) -> list[float] | None:
 
 
 def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -> bool:
-    """Whether two golden outputs are one, up to rounding that differs from machine to machine.
+    """Whether two golden outputs are the same, up to rounding that differs between machines.
 
     Example:
         >>> same_output([1.0, 2.0], [1.00001, 2.0]), same_output([1.0, 2.0], [1.1, 2.0]), same_output(None, None)
@@ -84,7 +84,7 @@ def _of_training(row: Row) -> list[float]:
     made_of = {name: config[name] for name in ("encoder", "options", "classifier", "decoder")}
     made_of["embedder"] = {"dim": DIM} if data["vectors"] is not None and not is_backbone else embedder
     made_of |= {name: data[name] for name in ("trees", "unary", "tree_seed", "phrases", "lowercase")}
-    # Rows that learn in other ways, or from other data, often have one model, whose numbers are found once.
+    # Rows that differ only in training or data often share one model, whose numbers are computed once.
     return _of_model(config["task"], json.dumps(made_of), json.dumps(_heads_of(row)) if is_backbone else None)
 
 
@@ -115,7 +115,7 @@ def _of_task(task: Task, made_of: Mapping[str, Any]) -> list[float]:
         DecoderConfig(**made_of["decoder"]),
         PhraseTrees(made_of["trees"], made_of["unary"], made_of["tree_seed"]),
         nodes=(made_of["phrases"] or task.phrases) == "nodes",
-        # Every word of the two sentences counts, with its own value drawn as the vectors of a file would be.
+        # Every word of the two sentences is in the vocabulary, with a random vector in place of a file's.
         min_count=1,
         lowercase=made_of["lowercase"],
     )

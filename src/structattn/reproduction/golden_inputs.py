@@ -1,4 +1,4 @@
-"""What golden outputs are made from: two sentences with all their structures, and a small random backbone."""
+"""The inputs of golden outputs: two sentences with all their structures, and a small random backbone."""
 
 import contextlib
 import dataclasses
@@ -22,7 +22,7 @@ _SIZES = {
     # Large enough that attention is far from uniform.
     "initializer_range": 0.3,
 }
-"""Layers and heads of MiniLM and narrower: every option of a row that counts them fits."""
+"""As many layers and heads as MiniLM, but narrower, so that every option of a row that counts these fits."""
 
 _LETTERS = "abcdefghijklmnopqrstuvwxyz"
 _SPECIAL = ("[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]")
@@ -31,7 +31,7 @@ _SEED = 7
 
 
 def golden_examples(task: Task, *, has_syntax: bool) -> list[Example]:
-    """Two examples of a task, of sentences with both kinds of trees; for facts two questions about two stories.
+    """Two examples of a task, with both kinds of trees for their sentences; for facts, two questions about two stories.
 
     The labels of phrases are those of the task, as in SST, or syntactic ones for encoders that read them.
     """
@@ -85,7 +85,7 @@ def golden_backbone(heads: Mapping[str, Any] | None = None) -> Iterator[tuple[st
         yield _backbone(), None if heads is None else _adapter(json.dumps(heads))
 
 
-# A table has many rows on a backbone, and all of them this one: its folders stay as long as the process.
+# Many rows of a table have a backbone, and all of them share this one: its folders stay as long as the process.
 @functools.cache
 def _folders() -> tempfile.TemporaryDirectory[str]:
     return tempfile.TemporaryDirectory(prefix="structattn-")
@@ -121,7 +121,7 @@ def _adapter(heads: str) -> str:
 
 @contextlib.contextmanager
 def _quiet(transformers: Any) -> Iterator[None]:
-    """Without bars of progress and reports of fresh parameters: what is read here is small and known."""
+    """Without progress bars and reports of fresh parameters: the models that are read here are small and known."""
     logging = transformers.utils.logging
     was_shown, level = logging.is_progress_bar_enabled(), logging.get_verbosity()
     logging.disable_progress_bar()
@@ -144,7 +144,7 @@ def _sentences(first: str, last: str) -> list[Sentence]:
 
 
 def _questions() -> list[Example]:
-    """A story is one sentence, whose metadata say where its facts end, and which of them answer the question."""
+    """Each story is one sentence; its metadata say where its facts end, and which of them answer the question."""
     given = (
         ("mary took the milk john went home mary went home", "4 7 10", "0 2", "where is the milk", "home"),
         ("john took the milk john went out mary went home", "4 7 10", "0 1", "where is the milk", "out"),

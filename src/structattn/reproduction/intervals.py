@@ -1,4 +1,4 @@
-"""Intervals of what records say, from the spread over seeds; for accuracies over examples, too."""
+"""Intervals of recorded metrics, from the spread over seeds, and for accuracies also over examples."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -6,16 +6,16 @@ from statistics import mean, stdev
 
 from structattn.reproduction.records import ANSWERED, Recorded
 
-# Student's t at 97.5 %, for 1 to 10 degrees of freedom; more seeds than eleven are taken for eleven.
+# Student's t at 97.5 %, for 1 to 10 degrees of freedom; more than eleven seeds are treated as eleven.
 _STUDENT = (12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228)
 
 
 def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, float] | None:
     """The 95 % interval of a row's mean.
 
-    Of an accuracy, or of exact matches, over ``n`` examples and ``k`` seeds, with ``s`` the deviation over seeds,
-    ``mean ± 1.96 sqrt(mean (1 - mean) / n + s^2 / k)``, within 0 and 1; of another metric Student's
-    ``t_{k-1} s / sqrt(k)``.
+    For an accuracy, or exact match, over ``n`` examples and ``k`` seeds, with ``s`` the standard deviation over seeds,
+    it is ``mean ± 1.96 sqrt(mean (1 - mean) / n + s^2 / k)``, limited to 0 and 1. For another metric it is Student's
+    ``mean ± t_{k-1} s / sqrt(k)``.
 
     Returns:
         ``None`` for a single run of another metric than accuracy.
@@ -34,7 +34,7 @@ def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, flo
 
 
 def seed_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float] | None:
-    """The mean of the second less that of the first, and the ends of its 95 % interval over seeds: Welch's (1947).
+    """The mean of the second minus that of the first, and the ends of its 95 % interval over seeds, by Welch (1947).
 
     ``t_v sqrt(a + b)`` to both sides, where ``a`` and ``b`` are the variances of the two means, and
     ``v = (a + b)^2 / (a^2 / (k - 1) + b^2 / (l - 1))``, rounded down, for ``k`` and ``l`` seeds.

@@ -11,12 +11,12 @@ REPRODUCTION = "docs/reproduction.md"
 
 
 def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str]:
-    """Every page with generated parts and every picture, as it has to be now.
+    """Every page with generated parts and every picture, with their present content.
 
-    Paths begin with the folder that holds ``papers``.
+    Paths begin with the folder that contains ``papers``.
 
     Raises:
-        ConfigError: if there is no such folder, or a page lacks the marks of a table; for a malformed description, or
+        ConfigError: if the folder does not exist, or a page lacks the marks of a table; for a malformed description, or
             an unknown row.
     """
     if not Path(papers).is_dir():

@@ -1,4 +1,4 @@
-"""What the papers publish, row by row, beside what was measured here: the page of reproduction and its verdicts.
+"""Published results, row by row, beside the results measured here: the reproduction page and its verdicts.
 
 ``papers/<system>/published.yaml`` lists every row of every table and every figure::
 
@@ -14,9 +14,9 @@
           - {row: BERT, published: 85.7, needs: BERT-base}
           - {row: figure 6, drawn: figures.md}
 
-``differs`` says how the data and the setting are others than the paper's; ``above`` names a row of ours, for the
-verdict on the order, where the paper has the row above the one that it stands for. Values that were not read in the
-paper itself are ``recalled``.
+``differs`` says how the data and the setting differ from the paper's. For the verdict on the order, ``above`` names a
+row of ours whose counterpart in the paper is worse than this row. Values that were not read in the paper itself are
+``recalled``.
 """
 
 import os
@@ -55,7 +55,7 @@ MEANING: Mapping[str, str] = {
     MEASURED: "an additional row that is not in the paper",
     MISSING: "the data or pretrained model named in the note is not available here",
     WAITING: "a configuration exists, but there is no record yet",
-    QUOTED: "the paper quotes it from other work; that system is not implemented here",
+    QUOTED: "the paper quotes it from other work; it is not one of its own systems and was not run for this table",
     DRAWN: "a figure without numbers of its own, drawn by a command on the linked page",
 }
 
@@ -66,7 +66,7 @@ _ROW_KEYS = {"row", "published", "ours", "quoted", "needs", "drawn"} | (_TABLE_K
 
 @dataclass(frozen=True)
 class Verdict:
-    """How a published row stands here.
+    """The verdict on a published row.
 
     Attributes:
         name: a key of ``MEANING``.
@@ -90,12 +90,12 @@ def _is_better(found: Recorded, other: Recorded, metric: str, lowest: bool) -> b
 
 
 def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict:
-    """How a published row stands here.
+    """The verdict on a published row.
 
     Args:
         entry: the row, with the defaults of its table.
         evidence: the records.
-        place: what an error calls it.
+        place: name of the row in errors.
 
     Raises:
         ConfigError: if the row does not say what it is compared with, or names an unknown row.
@@ -130,10 +130,10 @@ def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict
 
 
 def reproduction_page(papers: str | os.PathLike[str] = "papers", evidence: Evidence | None = None) -> str:
-    """The page of reproduction: every published row of every paper with its verdict.
+    """The reproduction page: every published row of every paper with its verdict.
 
     Raises:
-        ConfigError: for an unknown key or row, or a row that nothing is said about.
+        ConfigError: for an unknown key or row, or a row without a verdict.
     """
     evidence = Evidence(papers) if evidence is None else evidence
     counted: Counter[str] = Counter()
@@ -167,11 +167,11 @@ the five papers, and every figure that shows results, has one of these verdicts:
 |---|---|---|
 {verdicts}
 
-Published values are on the split that each table names, most on test; ours are on development data, as test splits
-stay untouched. Ours: mean ± standard deviation (number of seeds). The interval is 95 %: of an accuracy over examples
-and seeds, of other metrics over seeds; a verdict on order is a paired bootstrap over examples and seeds, of the same
-examples. *Recalled* values were not checked in the paper itself: do not cite them. Rows without a record are run by
-`structattn reproduce`, see [results](results.md)."""
+Published values are on the split that each table names, most on test; ours are on development data, because test
+splits stay untouched. Ours are mean ± standard deviation (number of seeds). Intervals are 95 %, over examples and seeds
+for accuracy and over seeds for other metrics; a verdict on the ordering is a paired bootstrap over seeds and the same
+examples. *Recalled* values were not checked in the paper itself: do not cite them. `structattn reproduce` runs rows
+without a record, see [results](results.md)."""
 
 
 def _summary(counted: Mapping[str, int], recalled: Mapping[str, int]) -> Iterator[str]:
@@ -201,7 +201,7 @@ def _table(table: Mapping[str, Any], lines: list[str], notes: list[str]) -> str:
 
 
 def _number(published: float | int | str | None) -> float | None:
-    """A published value; of several in one cell, the first."""
+    """A published value; the first one if a cell has several."""
     return float(published.split(" ")[0]) if isinstance(published, str) else published
 
 

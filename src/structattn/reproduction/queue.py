@@ -1,4 +1,4 @@
-"""A queue of runs: one process each, several at a time, interruptible at any moment, with what is left to do."""
+"""A queue of runs: one process each, several at a time, interruptible at any moment, with the estimated time left."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ from structattn.syntax.errors import StructAttnError
 from structattn.syntax.folders import read_yaml
 from structattn.training import RunFolder
 
-# Seconds between two looks at the processes; between two signals to one that is to stop, and until it is killed.
+# Seconds between two checks of the processes, between two signals to stop one, and until it is killed.
 _PAUSE = 0.2
 _AGAIN = 2.0
 _PATIENCE = 60.0
@@ -28,7 +28,7 @@ _PATIENCE = 60.0
 
 @dataclass(frozen=True)
 class Job:
-    """One run of a row; without a seed the file that a row writes."""
+    """One run of a row; without a seed, the writing of the row's file."""
 
     row: Row
     seed: int | None
@@ -42,12 +42,12 @@ class Progress:
     """What the queue reports when a run has ended.
 
     Attributes:
-        job: which.
-        record: its record; ``None`` where it failed, or wrote a file.
+        job: the job that has ended.
+        record: its record; ``None`` if it failed, or wrote a file.
         failure: why it failed.
         done: number of runs that have ended.
         total: number of runs in the queue.
-        left: seconds until all have, by the runs that are known; ``None`` if none is.
+        left: estimated seconds until all have ended, from the times of recorded runs; ``None`` if there are none.
     """
 
     job: Job
@@ -61,21 +61,22 @@ class Progress:
 class Queue:
     """Runs of rows that are not recorded yet.
 
-    A run that was interrupted is resumed; one that is finished is only recorded. One is repeated where its
-    row's configuration or golden output has changed since its record.
+    An interrupted run is resumed; a finished one is only recorded. A run is repeated if its row's configuration or
+    golden output has changed since it was recorded.
 
     Attributes:
-        jobs: the runs that are to do.
+        jobs: the runs that are left to do.
         num_finished: number of runs that are recorded.
-        waiting: rows whose options a study has still to choose; a queue that is made after it has them among its jobs.
+        waiting: rows whose options a study has yet to choose; a queue that is made after the study has them among its
+            jobs.
 
     Args:
-        rows: the rows, those that others need before them.
-        seeds: the seeds of each; its own if ``None``. Studies, and rows that others of the queue read, keep their own,
-            as they stand for one choice or folder.
+        rows: the rows, each after those that it needs.
+        seeds: the seeds of each row; its own if ``None``. Studies, and rows that other rows of the queue read, keep
+            their own, as the other rows use one choice or one folder.
         places: the folder of each place.
-        out: folder of all run folders.
-        program: what runs a command line of this package.
+        out: folder for all run folders.
+        program: the command that runs this package.
 
     Raises:
         ConfigError: if a row needs a place that is not given.
@@ -111,16 +112,16 @@ class Queue:
                     self.jobs.append(job)
 
     def work(self, *, processes: int = 1, hours: float | None = None) -> Iterator[Progress]:
-        """Work the queue off.
+        """Run the jobs of the queue.
 
         When time is up, or on an interruption, the runs in progress are stopped; the next call continues them.
 
         Args:
             processes: number of runs at a time, each on one core.
-            hours: time after which no more is done.
+            hours: hours after which to stop; no limit if ``None``.
 
         Yields:
-            What has ended, one after another.
+            The progress after each run that has ended.
 
         Raises:
             KeyboardInterrupt: if this process is interrupted or terminated; the runs are stopped first.
@@ -149,12 +150,12 @@ class Queue:
                     done += 1
                     record, failure = self._collect(job, code)
                     if failure is not None and job.seed in (None, *job.row.seeds[:1]):
-                        failed.add(str(job.row))  # What others read is the first seed's.
+                        failed.add(str(job.row))  # Other rows read the first seed's folder.
                     left = self._left(waiting, running, processes)
                     yield Progress(job, record, failure, done, len(self.jobs), left)
 
     def folder(self, job: Job) -> Path:
-        """The run folder of a job; that of the row itself where it writes a file."""
+        """The run folder of a job; the folder of the row itself if it writes a file."""
         place = self._out / job.row.folder.name / job.row.name
         return place if job.seed is None else place / f"seed{job.seed}"
 
@@ -197,7 +198,7 @@ class Queue:
             words += ["--seed", str(job.seed), "--out", str(folder), *self._again(job, places)]
         folder.parent.mkdir(parents=True, exist_ok=True)
         with open(self._log(job), "wb") as log:
-            # A session of its own: an interruption of this process reaches the run from here, and only once.
+            # A session of its own, so that an interruption reaches the run only from this process, and only once.
             return subprocess.Popen(
                 words,
                 stdout=log,
@@ -207,12 +208,12 @@ class Queue:
             )
 
     def _again(self, job: Job, places: Mapping[str, str]) -> list[str]:
-        """How a run deals with what is in its folder: resumes one of the same configuration, replaces another."""
+        """The option for a folder with a run in it: resume a run with the same configuration, or replace another."""
         folder = RunFolder(self.folder(job))
         if not folder.config.is_file():
             return []
         is_same = job.row.digest_of(read_yaml(folder.config), places) == job.row.digest
-        # A finished run whose record is older than the model has to be made again.
+        # A finished run whose record is older than the model must be repeated.
         is_older = folder.is_finished and any(record.seed == job.seed for record in read_records(job.row))
         return ["--resume"] if is_same and not is_older else ["--overwrite"]
 
@@ -241,7 +242,7 @@ class Queue:
             return None
         usual = mean(known.values())
         seconds = sum(known.get(str(job.row), usual) for job in waiting)
-        # Half of what is running, as it is somewhere in the middle.
+        # Running jobs count half, as they are somewhere in the middle.
         return (seconds + sum(known.get(str(job.row), usual) for job in running) / 2) / processes
 
     def _log(self, job: Job) -> Path:
@@ -251,7 +252,7 @@ class Queue:
 
 @contextlib.contextmanager
 def _stopping(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
-    """Stop what is running at the end: as Ctrl-C would, so that nothing is half written, and again if that got lost."""
+    """Stop running jobs at the end, as Ctrl-C would, so that nothing is half written; again if a signal got lost."""
     try:
         yield
     finally:
@@ -268,7 +269,7 @@ def _stopping(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _noting_interruptions() -> Iterator[list[int]]:
-    """Signals to stop, noted instead of obeyed at once: between two of its steps a queue knows what it has started."""
+    """Note signals to stop for later: only between two of its steps does a queue know what it has started."""
     noted: list[int] = []
     before: dict[int, Callable[..., object] | int | None] = {}
     if threading.current_thread() is threading.main_thread():

@@ -1,4 +1,4 @@
-"""Files of rows: read, with what one row takes from another.
+"""Reading files of rows, with what one row takes from another.
 
 ``papers/<system>/rows.yaml`` lists them::
 
@@ -11,12 +11,13 @@
         optimization.epochs: 12
       seeds: 1..5
 
-The rows of ``variants`` differ in the options given there; those of ``encoders`` in the encoder too, whose name they
-have. A place, ``{data}``, stands for a folder of this machine; ``{run:NAME}`` for the folder that another row's first
-seed leaves. ``preset`` is a configuration beside the file, and ``like`` another row, whose options come first.
+The rows of ``variants`` differ in the options given there; those of ``encoders`` also in the encoder, and are named
+after it. A place, ``{data}``, stands for a folder on this machine, and ``{run:NAME}`` for the run folder of another
+row's first seed. ``preset`` names a configuration file in the same folder, and ``like`` another row, whose options this
+row inherits and may override.
 
-A row by ``sweep`` is a study, of the space in the file that it names. What it chose, as its record says, completes the
-options of rows that are ``tuned`` by it::
+A row with the command ``sweep`` is a study; ``space`` names the file of its search space. The values that it chose,
+according to its record, complete the options of rows that are ``tuned`` by it::
 
     trec-study: {command: sweep, space: space.yaml, options: {task: trec, encoder: disan, ...}}
     trec: {command: train, tuned: trec-study, options: {task: trec, encoder: disan, ...}, seeds: 101..105}
@@ -36,7 +37,7 @@ from structattn.syntax.options import nearest, parse_seeds
 
 ROWS = "rows.yaml"
 MAX_VALUES = 20_000
-"""Values of a file of rows or of published figures."""
+"""Maximum number of values in a file of rows or of published figures."""
 
 _KEYS = {
     *("command", "preset", "like", "encoders", "variants", "arguments", "options", "seeds", "writes", "space", "tuned")
@@ -51,7 +52,8 @@ def read_rows(paper: str | os.PathLike[str], *, papers: str | os.PathLike[str] =
         papers: the folder of all papers.
 
     Raises:
-        ConfigError: with the file, if there is none, for an unknown key, command or row, or a row without a command.
+        ConfigError: if there is no such file; with the file, for an unknown key, command or row, or a row without a
+            command.
     """
     file = Path(paper) if Path(paper).is_file() else Path(papers) / paper / ROWS
     if not file.is_file():
@@ -79,11 +81,11 @@ def all_rows(papers: str | os.PathLike[str] = "papers") -> dict[str, Row]:
 
 
 def selected(rows: Iterable[Row], patterns: str) -> list[Row]:
-    """The rows whose names match one of some patterns, and those that they need or wait for, before them.
+    """The rows whose names match one of the patterns, and before them those that they need or wait for.
 
     Args:
         rows: all rows of a paper.
-        patterns: such as ``"trec-*,sick-disan"``.
+        patterns: comma-separated, such as ``"trec-*,sick-disan"``.
 
     Raises:
         ConfigError: for a pattern that nothing matches.
@@ -133,7 +135,7 @@ def parse_places(text: str) -> dict[str, str]:
 
 
 def _inherited(file: Path, entries: Mapping[str, Any], name: str, seen: Sequence[str] = ()) -> dict[str, Any]:
-    """An entry with what it takes from the one that it is like: its options over those."""
+    """An entry with what it takes from the entry that it is ``like``; its own options take precedence."""
     entry = dict(entries[name])
     if unknown := [key for key in entry if key not in _KEYS]:
         raise ConfigError(f"{file}: {name}: unknown key {unknown[0]!r}{nearest(unknown[0], _KEYS)}")
@@ -181,7 +183,7 @@ def _rows(file: Path, name: str, entry: Mapping[str, Any]) -> list[Row]:
 
 
 def _chosen(row: Row, rows: Mapping[str, Row], file: Path) -> Row:
-    """A row with the options that the study it waits for has chosen; as it is until that has a record."""
+    """A row with the options chosen by the study that it waits for; unchanged until the study has a record."""
     if row.waits_for is None:
         return row
     study = rows.get(row.waits_for)

@@ -28,37 +28,37 @@ from structattn.tasks.metrics import METRICS
 from structattn.tasks.sums import Counted
 from structattn.training import RunFolder
 
-# Which examples were right is kept for as many at most: a character for four.
+# Which answers were right is kept for at most this many examples: one character for four.
 _KEPT = 12_000
 ANSWERED = ("accuracy", "exact_match")
-"""Metrics that are the share of examples which were answered correctly."""
+"""Metrics that are the share of examples answered correctly."""
 _PREDICTIONS = ("predictions/test.jsonl", "predictions/dev.jsonl", "predictions.json")
 
 
 @dataclass(frozen=True)
 class Record:
-    """What is kept of a finished run.
+    """The record of a finished run.
 
     Attributes:
         seed: its seed.
-        command: the command, with places in place of folders.
+        command: the command, with names of places instead of folders.
         config: the hash of its resolved configuration, ``Row.digest``.
-        version: of the code: the package's, and the commit where there is one.
+        version: version of the code: the package's, and the commit if there is one.
         data: the checksum of every file that was read.
         split: what the metrics were measured on.
-        metrics: the metrics, as the run gives them; of a run that is measured on test data also those on dev, as
-            ``dev_accuracy`` and so on.
+        metrics: the metrics of the run; if it was measured on test data, also those on dev, as ``dev_accuracy`` and so
+            on.
         seconds: training time.
         machine: processor, threads and torch.
         golden: the golden output of the row at that time, see ``golden_output``.
         examples: number of examples measured on.
-        order: hash of their ids and answers: only runs on the same examples may be compared.
-        right: which of them were answered correctly, four bits a character; for labels, and answers to questions.
-        gold: the true answers, where they are numbers.
+        order: hash of their ids and true answers: only runs on the same examples may be compared.
+        right: which of them were answered correctly, four bits per character; for labels, and answers to questions.
+        gold: the true answers, if they are numbers.
         predicted: the predicted numbers, to four digits.
-        counts: for metrics that are made from counts, such as BLEU, those of each example, ``packed``.
+        counts: for metrics that are computed from counts, such as BLEU, the counts of each example, ``packed``.
         predictions: hash of the file of predictions.
-        values: what a study has chosen, for each option of its space.
+        values: the value that a study has chosen for each option of its space.
     """
 
     seed: int
@@ -97,12 +97,12 @@ class Record:
 
 @dataclass(frozen=True)
 class Recorded:
-    """The records of a row that count: of each seed the latest.
+    """The records of a row that count: the latest of each seed.
 
     Attributes:
         row: the row.
         records: one for each seed, in the order of the seeds.
-        is_older: whether they were made with another configuration of the row, or another model than it has now.
+        is_older: whether they were made with another configuration or model than the row has now.
     """
 
     row: Row
@@ -115,7 +115,7 @@ class Recorded:
 
 
 def bits(right: Sequence[Any]) -> str:
-    """Truth values as hexadecimal digits, four of them in each.
+    """Truth values as hexadecimal digits, four values per digit.
 
     Example:
         >>> bits([True, False, False, True, True])
@@ -135,7 +135,7 @@ def packed(counts: Float[np.ndarray, "example count"]) -> str:
 
 
 def unpacked(text: str, examples: int) -> Float[np.ndarray, "example count"]:
-    """What ``packed`` was given."""
+    """The inverse of ``packed``."""
     numbers = np.frombuffer(zlib.decompress(base64.b64decode(text)), dtype="<u2")
     return numbers.reshape(examples, -1).astype(np.float64)
 
@@ -144,7 +144,7 @@ def read_records(row: Row) -> list[Record]:
     """All records of a row, the oldest first.
 
     Raises:
-        ParseError: with file and line, for a line that is no record.
+        ParseError: with file and line, for a line that is not a record.
     """
     if not row.records.is_file():
         return []
@@ -159,12 +159,12 @@ def read_records(row: Row) -> list[Record]:
 def recorded(row: Row, golden: Sequence[float] | None) -> Recorded:
     """The records of a row that count.
 
-    Those of the row's present configuration and model count; if there are none, the latest of each seed, which are
-    then older.
+    Records of the row's present configuration and model count. If there are none, the latest record of each seed
+    counts, and the result ``is_older``.
 
     Args:
         row: the row.
-        golden: its golden output now.
+        golden: its present golden output.
     """
     records = read_records(row)
     present = [one for one in records if is_present(one, row, golden)]
@@ -178,9 +178,9 @@ def is_present(record: Record, row: Row, golden: Sequence[float] | None) -> bool
 
 
 def append_record(row: Row, record: Record) -> None:
-    """Add a line to the records of a row; what a killed process left of a line is removed.
+    """Add a line to the records of a row, and remove the part of a line that a killed process left.
 
-    A whole line stays, also where an editor left out the line break at the end.
+    A whole line is kept even if an editor left out the line break at its end.
     """
     row.records.parent.mkdir(parents=True, exist_ok=True)
     values = {name: value for name, value in dataclasses.asdict(record).items() if value is not None}
@@ -218,14 +218,14 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
         golden: the golden output of the row.
 
     Raises:
-        ConfigError: if the folder holds a run of another configuration than the row's.
+        ConfigError: if the folder contains a run with another configuration than the row's.
         ParseError: if a file of it is damaged.
     """
     folder = RunFolder(path)
     config, environment, result = read_yaml(folder.config), read_json(folder.environment), read_json(folder.result)
     check_digest(row, row.digest_of(config, places), path)
     file = next((path / name for name in _PREDICTIONS if (path / name).is_file()), None)
-    # Metrics and predictions are of the same examples: of the test data, where a run has any. Folds have means.
+    # Metrics and predictions are of the same examples: the test data, if the run has any. Folds have means.
     tested = config.get("folds") is None and bool(result.get("test"))
     metrics = _with_dev(result) if tested else _metrics(result)
     common = common_record(row, seed, config, environment, places)
@@ -243,7 +243,7 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
 def common_record(
     row: Row, seed: int, config: Mapping[str, Any], environment: Mapping[str, Any], places: Mapping[str, str]
 ) -> Record:
-    """What every record says: command, hash, versions, checksums, split and machine; without figures."""
+    """The common part of every record: command, hash, versions, checksums, split and machine, without figures."""
     return Record(
         seed,
         "structattn " + " ".join(row.words()),
@@ -258,7 +258,7 @@ def common_record(
 
 
 def check_digest(row: Row, digest: str, path: Path) -> None:
-    """Check that a folder holds what the row describes.
+    """Check that a folder contains a run or study of a row's configuration.
 
     Raises:
         ConfigError: if it does not.
@@ -268,7 +268,7 @@ def check_digest(row: Row, digest: str, path: Path) -> None:
 
 
 def code_version() -> str:
-    """The version of the package, with the commit where it lies in a repository of its own, and ``+`` if it differs."""
+    """The version of the package, with the commit if Git tracks the package, and ``+`` if it has changed since."""
     package = Path(__file__).parent.parent
 
     def git(*words: str) -> str:
@@ -303,7 +303,7 @@ def _test_split(config: Mapping[str, Any]) -> str:
 
 
 def _metrics(result: Mapping[str, Any]) -> dict[str, int | float]:
-    """The metrics that a result has; for results of another form its numbers."""
+    """The metrics of a result; for a result of another form, its numbers."""
     values = result["metrics"] if isinstance(result.get("metrics"), Mapping) else result
     return {
         name: value
@@ -351,7 +351,7 @@ def _answers(file: Path | None, metrics: Iterable[str]) -> dict[str, Any]:
     if all(isinstance(one, str) for one in predicted):
         known = {name: METRICS[name].function for name in metrics if name in METRICS}
         counted = {name: one for name, one in known.items() if isinstance(one, Counted)}
-        # Questions have several answers, and no such metric.
+        # Questions have several true answers, but no such metric.
         texts = (np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_)) if counted else ()
         counts = {name: packed(one.counts(*texts)) for name, one in counted.items()}
         return {**found, "right": bits(exact), "counts": counts or None}

@@ -24,18 +24,17 @@ COMMANDS: Mapping[str, str | None] = {
     "sweep": "structattn.training.config:RunConfig",
     "parse": None,
 }
-"""The commands that rows are made by, and their configurations; ``parse`` writes a file, and has neither seeds nor
-figures."""
+"""The commands that make rows, and their configurations; ``parse`` writes a file, and has neither seeds nor figures."""
 
-# What tells one run of a row from another, or says where it runs, is no part of the row.
+# Options that distinguish the runs of a row, or say where a run runs, are not part of the row.
 _APART = {"seed", "out", "device", "mixed_precision"}
-# What says how a study searches, beside the configuration of its runs and the space.
+# How a study searches, by default: options beside the configuration of its runs and the space.
 _SEARCH = {"trials": 16, "sampler": "tpe"}
 
 
 @dataclass(frozen=True)
 class Row:
-    """One row of a table of results, whose runs differ in their seed only.
+    """One row of a table of results; its runs differ only in their seed.
 
     Attributes:
         folder: the folder of its paper, ``papers/disan``.
@@ -46,7 +45,7 @@ class Row:
         options: options by their dotted names.
         seeds: the seeds of its runs; none for a file that is written once.
         writes: the file that ``parse`` leaves in the folder of the row.
-        space: the name of a file in the folder, the space of a study by ``sweep``.
+        space: the name of a file in the folder, with the search space of a study by ``sweep``.
         waits_for: a study of the same paper that chooses options of this row, and has no record yet.
     """
 
@@ -87,7 +86,7 @@ class Row:
         return tuple(dict.fromkeys(name for text in texts for name in re.findall(r"\{run:([^}]+)\}", text)))
 
     def words(self, places: Mapping[str, str] | None = None) -> list[str]:
-        """The command line after ``structattn``, without seed and folder; symbolic without places.
+        """The command line after ``structattn``, without seed and folder; with names of places if none are given.
 
         Raises:
             ConfigError: for a place that is not given.
@@ -103,14 +102,14 @@ class Row:
             words += ["--config", str(folder / self.preset)]
         for name, value in self.options.items():
             if isinstance(value, bool) and self.writes is not None:
-                # What has no configuration has flags.
+                # A command without a configuration has flags.
                 words += [f"--{name}"] * value
             else:
                 words += [f"--{name}", value if isinstance(value, str) else json.dumps(value)]
         return words if places is None else [_placed(word, places, str(self)) for word in words]
 
     def config(self) -> dict[str, Any]:
-        """The resolved configuration: defaults, preset and options, with symbolic places, apart from the seed.
+        """The resolved configuration: defaults, preset and options, with names of places, without the seed.
 
         Raises:
             ConfigError: if the preset cannot be read, or for an option that the command does not have.
@@ -144,18 +143,18 @@ class Row:
 
     @functools.cached_property
     def digest(self) -> str:
-        """A hash of the resolved configuration: runs of a row are repeated where it has changed."""
+        """A hash of the resolved configuration: runs of a row are repeated if it has changed."""
         return self.digest_of(self._config)
 
     def digest_of(self, config: Mapping[str, Any], places: Mapping[str, str] | None = None) -> str:
         """The hash of a configuration of the row's command, such as the ``config.yaml`` of a run folder.
 
-        Numbers are compared as such, so that 1 and 1.0 are one. A field that is off (``None``, ``False``, 0 or empty)
-        counts as absent: one that is new, and off by default, changes no hash.
+        Numbers are compared by value, so that 1 and 1.0 are the same. A field that is off (``None``, ``False``, 0 or
+        empty) counts as absent, so that a new field that is off by default changes no hash.
 
         Args:
             config: plain values.
-            places: the path of each place, which becomes the place again.
+            places: the path of each place, which its name replaces.
 
         Example:
             >>> from structattn.training import RunConfig
@@ -202,7 +201,7 @@ def _placed(word: str, places: Mapping[str, str], owner: str) -> str:
 
 
 def _defaults(kind: Any) -> dict[str, Any]:
-    """The defaults of a configuration and its sections; ``None`` for what must be given."""
+    """The defaults of a configuration and its sections; ``None`` for required values."""
     found: dict[str, Any] = {}
     for item in dataclasses.fields(kind):
         value = None
@@ -215,7 +214,7 @@ def _defaults(kind: Any) -> dict[str, Any]:
 
 
 def _over(first: Mapping[str, Any], second: Mapping[str, Any], owner: str = "") -> dict[str, Any]:
-    """Values over the defaults of a configuration; what is empty there, such as an encoder's options, takes any key."""
+    """Values over the defaults of a configuration; an empty default, such as an encoder's options, takes any key."""
     merged = dict(first)
     for name, value in second.items():
         if name not in first:

@@ -1,4 +1,4 @@
-"""Records of studies: what the trials of a search space have chosen."""
+"""Records of studies: the values that the trials of a search space have chosen."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -18,12 +18,12 @@ def record_of_study(row: Row, seed: int, path: Path, *, places: Mapping[str, str
 
     Args:
         row: the row.
-        seed: of the sampler and the trials.
+        seed: random seed of the sampler and the trials.
         path: the folder of the study.
         places: the path of each place.
 
     Raises:
-        ConfigError: if the folder holds another study than the row's.
+        ConfigError: if the folder contains another study than the row's.
         ParseError: if a file of it is damaged.
     """
     study = read_json(path / STUDY, keys=("sampler", "space", "config", "trials"))

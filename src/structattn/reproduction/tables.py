@@ -1,4 +1,4 @@
-"""Tables of pages that are generated from records, between two marks in the page.
+"""Tables that are generated from records, between two marks in a page.
 
 ``papers/tables.yaml`` describes them::
 
@@ -10,8 +10,8 @@
       rows:
         - {text: [TREC, accuracy], records: "disan/trec-{column}", metric: accuracy}
 
-A cell is ``mean ± standard deviation (number of seeds)``, for cross-validation over the folds of one seed. Rows of a
-table without any record are left out: what has no record is in no generated table.
+A cell is ``mean ± standard deviation (number of seeds)``; for cross-validation with one seed, the deviation is over its
+folds. Rows of a table without any record are left out, so that no generated table contains results without a record.
 """
 
 import os
@@ -35,13 +35,13 @@ from structattn.syntax.options import nearest
 
 LEGEND = f"{OLDER} recorded with an earlier version of the model or its settings, and not run again yet."
 NONE = "–"
-"""What stands in a cell without a record."""
+"""The text of a cell without a record."""
 
 _BEST = ("row", "column", "none")
 
 
 class Evidence:
-    """The records of all papers, each row's read once.
+    """The records of all papers; those of each row are read once.
 
     Args:
         papers: the folder of the papers.
@@ -93,20 +93,21 @@ class Table:
     """A table as ``papers/tables.yaml`` describes it.
 
     Attributes:
-        name: what its marks call it.
-        page: the page it stands on, from the folder that holds ``papers``.
+        name: its name in the marks.
+        page: the page that contains it, relative to the folder that contains ``papers``.
         header: the titles of the leading columns of text.
         columns: title and key of each column of figures.
         rows: for each row its text, the records (one name with ``{column}`` in it, or one for each column; ``null`` for
-            an empty cell), the metric (which may have ``{column}`` in it too), ``scale`` and ``digits``, ``lowest``
-            where small is good, and the text of the columns ``after``.
+            an empty cell), the metric (which may have ``{column}`` in it too), ``scale`` and ``digits``, ``lowest`` if
+            lower is better, and the text of the columns ``after``.
         after: the titles of further columns of text.
-        best: what has a best figure, in bold: each ``row``, each ``column``, or ``none``.
-        against: the key of a column; below the table stand the differences of the others from it, over examples and
-            seeds where the records keep the answer to each example, elsewhere over seeds.
-        pooled: whether their mean over the rows stands there too, for rows that have no example in common.
-        curve: a file for a picture of the table, a line for each column over the rows, and what it is called.
-        transposed: whether it is written with its rows as columns, for when these are the fewer.
+        best: where the best figure is bold: in each ``row``, in each ``column``, or ``none``.
+        against: the key of a column; the differences of the others from it are listed below the table, over examples
+            and seeds where the records keep the answer to each example, elsewhere over seeds.
+        pooled: whether their mean over the rows is listed too, for rows that have no example in common.
+        curve: the file of a picture of the table, with a line for each column over the rows, and its title and axis
+            labels.
+        transposed: whether its rows are written as columns, for tables with fewer rows than columns.
     """
 
     name: str
@@ -122,7 +123,7 @@ class Table:
     transposed: bool = False
 
     def markdown(self, evidence: Evidence) -> str:
-        """The table, with what its records say now."""
+        """The table, from its present records."""
         shown = self._shown(evidence)
         if not shown:
             return "No row of this table has a record yet."
@@ -167,7 +168,7 @@ class Table:
         return [(line, figures) for line, figures in lines if any(figures)]
 
     def _differences(self, shown: Sequence[_Line], evidence: Evidence) -> list[str]:
-        """How far the columns are from the one to compare with."""
+        """The differences of the columns from the one to compare with."""
         if self.against is None:
             return []
         titles = {key: title for title, key in self.columns.items()}
@@ -236,7 +237,7 @@ def read_tables(papers: str | os.PathLike[str] = "papers") -> list[Table]:
 
 
 def fill(page: str, name: str, content: str, path: Path) -> str:
-    """A page with something else between two marks.
+    """A page with new content between two marks.
 
     Raises:
         ConfigError: if it does not have them.

@@ -1,4 +1,4 @@
-"""Trained models behind a server: answers, trees and attention over JSON, computed in dynamic batches."""
+"""Serve trained models over HTTP: predictions, trees and attention as JSON, computed in dynamic batches."""
 
 from typing import TYPE_CHECKING
 

@@ -1,4 +1,4 @@
-"""Dynamic batches: what many clients ask at about the same time is computed together, by one thread.
+"""Dynamic batching: requests that arrive at about the same time are computed together, by one thread.
 
 Reference: Crankshaw et al. (2017), Clipper: A low-latency online prediction serving system, section 4.3 (adaptive
 batching: a batch is closed when it is full, or when its first request has waited long enough).
@@ -20,7 +20,7 @@ Work = Callable[[list[Any]], Sequence[Any]]
 
 
 class OverloadError(StructAttnError, RuntimeError):
-    """As much waits as may wait: the request was not taken."""
+    """The queue is full or closed: the request was not accepted."""
 
 
 class _Job(NamedTuple):
@@ -31,17 +31,17 @@ class _Job(NamedTuple):
 
 
 class Batcher:
-    """A queue of bounded size, and a thread that works through it in batches.
+    """A bounded queue, and a thread that processes its items in batches.
 
-    A batch holds items of one kind, in the order in which they came. If the work on a batch fails, its items are worked
-    on one by one, so that only the request that sent a wrong item gets the error.
+    A batch contains items of one kind, in the order of their arrival. If a batch fails, its items are processed one by
+    one, so that only the request with an invalid item gets the error.
 
     Args:
-        work: from a kind to what maps its items to as many results.
-        max_batch: items of a batch; 1 for none.
-        max_wait: seconds that the first item of a batch waits for others. Those that come during the work on a batch
-            are the next one anyway.
-        capacity: items that may wait.
+        work: for each kind, a function from a list of items to a sequence of as many results.
+        max_batch: maximum number of items per batch; 1 turns batching off.
+        max_wait: seconds that the first item of a batch waits for others. Items that arrive while a batch is processed
+            form the next one in any case.
+        capacity: maximum number of waiting items.
 
     Raises:
         ConfigError: for sizes below 1, or a wait that is negative or longer than a thread can wait.
@@ -69,24 +69,24 @@ class Batcher:
         self._thread.start()
 
     def submit(self, kind: str, items: Sequence[Any]) -> list[Any]:
-        """The results of some items, all taken or none; waits for them.
+        """Process items and wait for their results; either all items are accepted or none.
 
         Raises:
-            OverloadError: at once, if there is no room for them all, or no more work is taken.
-            Exception: what the work raised for the first wrong item.
-            RuntimeError: if the thread that works has failed.
+            OverloadError: immediately, if the queue has no room for all of them, or is closed.
+            Exception: the exception that ``work`` raised for the first invalid item.
+            RuntimeError: if the batching thread has failed.
         """
         jobs = [_Job(kind, item, Future(), time.monotonic()) for item in items]
         with self._changed:
             if self._closed or len(self._jobs) + len(jobs) > self.capacity:
-                waiting = f"{len(self._jobs)} of at most {self.capacity} items wait"
+                waiting = f"{len(self._jobs)} of at most {self.capacity} items are waiting"
                 raise OverloadError(f"the queue is full ({waiting}); try again in a moment")
             self._jobs.extend(jobs)
             self._changed.notify_all()
         return [job.result.result() for job in jobs]
 
     def close(self) -> None:
-        """Take nothing more, and wait until what was taken is done."""
+        """Accept no more items, and wait until those already accepted are processed."""
         with self._changed:
             self._closed = True
             self._changed.notify_all()
@@ -109,16 +109,16 @@ class Batcher:
                     for job in batch:
                         _worked(work, [job], last=True)
         except BaseException as error:  # without this thread no waiting request would ever be answered
-            LOGGER.exception("the thread of batches has failed")
+            LOGGER.exception("the batching thread has failed")
             with self._changed:
                 self._closed = True
                 lost = [job for job in (*batch, *self._jobs) if not job.result.done()]
                 self._jobs.clear()
             for job in lost:
-                job.result.set_exception(RuntimeError(f"the thread of batches has failed: {error}"))
+                job.result.set_exception(RuntimeError(f"the batching thread has failed: {error}"))
 
     def _next(self) -> list[_Job]:
-        """The next batch; none when all is done."""
+        """The next batch; empty when the queue is empty and closed."""
         with self._changed:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             if not self._jobs:
@@ -139,12 +139,12 @@ class Batcher:
 
 
 def _worked(work: Work, batch: Sequence[_Job], *, last: bool = False) -> bool:
-    """Work on a batch; whether every item has its result, or its error if it stood alone."""
+    """Process a batch; return whether every item got its result or, if this is its last attempt, its error."""
     try:
         results = list(work([job.item for job in batch]))
         if len(results) != len(batch):
             raise RuntimeError(f"expected {len(batch)} results, got {len(results)}")
-    except Exception as error:  # whatever it is, the client of this item must hear of it
+    except Exception as error:  # of any kind: the client that sent the item must receive it
         if not last:
             return False
         batch[0].result.set_exception(error)

@@ -1,4 +1,4 @@
-"""``structattn serve``: a model behind four addresses, under the rules of the explorer's server."""
+"""``structattn serve``: a model behind four HTTP endpoints, under the rules of the explorer's server."""
 
 import logging
 from http import HTTPStatus
@@ -14,18 +14,18 @@ LOGGER = logging.getLogger("structattn.serving")
 
 
 class ModelServer(TokenServer):
-    """A server of one service; ``/health`` needs no token.
+    """An HTTP server for one service; ``/health`` needs no token.
 
-    A wrong request is answered with 400, one that the service has no room for with 503, a failure of the service
-    with 500; the body then holds ``error``.
+    An invalid request is answered with 400, one that the service has no room for with 503, a failure of the service
+    with 500; the body then contains ``error``.
 
     Args:
-        service: what answers.
-        host: the address where it listens.
-        port: where it listens; 0 takes a free one.
+        service: the service that answers.
+        host: the address to listen on.
+        port: the port to listen on; 0 picks a free one.
 
     Raises:
-        ConfigError: if the address is not ours, or the port is taken or not ours to take.
+        ConfigError: if the address is not one of this machine, or the port is in use or not permitted.
     """
 
     def __init__(self, service: ModelService, *, host: str = HOST, port: int = 0) -> None:
@@ -42,20 +42,20 @@ class ModelServer(TokenServer):
         return Reply(HTTPStatus.OK, as_json(self.service.about))
 
     def post(self, path: str, body: bytes) -> Reply:
-        """The answer of the service, or why there is none."""
+        """The answer of the service, or an error."""
         return reply_to(self.service, path, body)
 
     def stop(self) -> None:
-        """Answer what was heard; call it when ``serve_forever`` has returned."""
+        """Answer the requests already received; call it when ``serve_forever`` has returned."""
         self.service.close()
         self.finish()
 
 
 def reply_to(service: ModelService, path: str, body: bytes) -> Reply:
-    """The answer of a service to the body of a request, or why there is none.
+    """The answer of a service to the body of a request, or an error.
 
     Args:
-        service: what answers.
+        service: the service that answers.
         path: one of the service's ``paths``.
         body: JSON.
     """
@@ -65,7 +65,7 @@ def reply_to(service: ModelService, path: str, body: bytes) -> Reply:
         return _error(HTTPStatus.SERVICE_UNAVAILABLE, str(error))
     except (RequestError, StructAttnError, ValueError) as error:
         return _error(HTTPStatus.BAD_REQUEST, " ".join(str(error).split()))
-    except Exception:  # the client learns that it is not to blame, the log what happened
+    except Exception:  # the client learns that the request was not at fault; the log has the cause
         LOGGER.exception("a request to %s failed", path)
         return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "the model failed; the server's log has the reason")
 

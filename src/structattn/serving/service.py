@@ -1,4 +1,4 @@
-"""What a served model can be asked: answers, trees and attention, as checked requests and plain JSON."""
+"""The requests that a served model answers with predictions, trees and attention: checked input, plain JSON output."""
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -16,11 +16,11 @@ from structattn.syntax.errors import shown
 from structattn.tasks import TaskModel
 
 MOST_TEXTS = 64
-"""So many texts, or pairs of texts, may be in one request."""
+"""Maximum number of texts, or pairs of texts, in one request."""
 
 
 class _Question(NamedTuple):
-    """What is asked under a path: how one text is read, how a batch of them is answered, and the answers' name."""
+    """One endpoint: how to read a text, how to answer a batch of texts, and the key of the answers."""
 
     read: Callable[[Any, int], Any]
     work: Work
@@ -31,12 +31,12 @@ class ModelService:
     """A model and a parser that answer requests in dynamic batches.
 
     Args:
-        model: answers a task.
-        parser: finds the trees of ``/parse``.
+        model: the model that answers ``/predict`` and ``/attention``.
+        parser: the parser that answers ``/parse``.
         hardware: where the model was placed, and its precision; the CPU if ``None``.
-        max_batch: texts of a batch; 1 for no batches.
+        max_batch: maximum number of texts per batch; 1 turns batching off.
         max_wait: seconds that a text waits for others; see ``Batcher``.
-        capacity: texts that may wait.
+        capacity: maximum number of waiting texts.
 
     Raises:
         ConfigError: for sizes that ``Batcher`` refuses.
@@ -77,7 +77,7 @@ class ModelService:
 
     @property
     def paths(self) -> tuple[str, ...]:
-        """What can be asked."""
+        """The paths of the endpoints."""
         return tuple(self._questions)
 
     @property
@@ -90,11 +90,11 @@ class ModelService:
 
         Args:
             path: one of ``paths``.
-            request: ``texts``, a list of texts, or for a task on pairs of lists of two texts.
+            request: ``texts``, a list of texts or, for tasks on pairs, of lists of two texts.
 
         Raises:
-            RequestError: for a wrong request.
-            OverloadError: at once, if too much waits.
+            RequestError: for an invalid request.
+            OverloadError: immediately, if too many texts are waiting.
             StructAttnError: if the model cannot answer a text.
         """
         question = self._questions[path]
@@ -103,7 +103,7 @@ class ModelService:
         return {question.answers: self._batches.submit(path, items)}
 
     def close(self) -> None:
-        """Take no more requests, and answer those that were taken."""
+        """Accept no more requests, and answer those already accepted."""
         self._batches.close()
 
     def _example(self, given: Any, place: int) -> Example:

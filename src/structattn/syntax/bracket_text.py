@@ -3,12 +3,13 @@ r"""The notation of Penn-style brackets: text to words, tags and spans, and back
 The conventions (Marcus et al. 1993; Bies et al. 1995):
 
 - brackets inside words and tags are written ``-LRB-``, ``-RRB-``, ``-LCB-`` and so on, and ``/`` and ``*`` inside
-  words come as ``\/`` and ``\*``; words are unescaped on reading and escaped on writing, traces are left as they are;
+  words as ``\/`` and ``\*``; words are unescaped on reading and escaped on writing, traces are left as they are;
 - the outermost bracket may be empty, ``( (S ...))``; the label of an inner bracket may be empty too;
 - a word without a preterminal is written bare, ``(NP the cat)``, and where that would make it a preterminal of its
   phrase it is written with the tag ``_``: ``(NP (_ cat))``;
-- only ASCII spaces, tabs and line ends separate; a tree may run over several lines and a line may hold several trees;
-- ``()`` is the tree of no words.
+- only ASCII spaces, tabs and line ends are separators; a tree may span several lines, and a line may contain several
+  trees;
+- ``()`` is the tree without words.
 """
 
 import re
@@ -53,9 +54,9 @@ def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Ite
         Words, tags and spans of one tree after the other.
 
     Raises:
-        ParseError: with the line, if a bracket is missing or too many, a phrase has no words, a word stands outside
-            every bracket, or a tree has more words, brackets or characters than anybody writes (``MAX_WORDS``,
-            ``MAX_BRACKETS``, ``MAX_LINE``).
+        ParseError: with the line, if a bracket is missing or too many, a phrase has no words, a word is outside every
+            bracket, or a tree has too many words, brackets or characters (``MAX_WORDS``, ``MAX_BRACKETS``,
+            ``MAX_LINE``).
     """
     tree = _Builder(file)
     for number, line in lines:
@@ -80,7 +81,7 @@ def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Ite
 
 
 def _tokens(line: str) -> Iterable[Sequence[str]]:
-    # A list is faster; of a very long line it would need ten times the line's memory.
+    # A list is faster; for a very long line it would need ten times the line's memory.
     return _TOKEN.findall(line) if len(line) < 1 << 16 else (found.groups("") for found in _TOKEN.finditer(line))
 
 
@@ -88,12 +89,12 @@ def format_tree(words: Sequence[str], tags: Sequence[str | None], spans: Sequenc
     """Write one tree, with its spans in the order of a ``ConstituencyTree``, on one line.
 
     Raises:
-        ValueError: if a word, tag or label cannot stand in brackets.
+        ValueError: if a word, tag or label cannot be written in brackets.
     """
     starting: list[list[tuple[str, int]]] = [[] for _ in words]
     for label, start, end in spans:
         starting[start].append((label, end))
-    # Whatever is not one bracket with a label goes into an outermost empty bracket, which reading takes off again.
+    # Anything but a single bracket with a label is put into an empty outermost bracket, which reading removes again.
     is_single = len(words) == 1 if not spans else spans[0][1:] == (0, len(words)) and spans[0][0] != ""
     pieces: list[str] = []
     ends: list[int] = []
@@ -132,7 +133,7 @@ class _Open:
 
 
 class _Builder:
-    """One tree while it is read; the stack of open brackets takes the place of recursion."""
+    """One tree while it is read, with a stack of open brackets in place of recursion."""
 
     def __init__(self, file: object) -> None:
         self.file = file
@@ -150,10 +151,10 @@ class _Builder:
         if self.num_brackets > MAX_BRACKETS:
             raise self._too_large(line)
         self.stack.append(_Open(len(self.words), len(self.spans), line))
-        self.spans.append(("", 0, 0))  # keeps the place ahead of the phrases inside, until the end is known
+        self.spans.append(("", 0, 0))  # reserves the place before the phrases inside, until the end is known
 
     def add_tagged(self, tag: str, word: str, line: int) -> None:
-        """A whole bracket around one word: as opened, filled and closed, at once."""
+        """Add a whole bracket around one word, as if opened, filled and closed."""
         if self.stack and self.stack[-1].label is None:
             self.stack[-1].label = ""
         self.num_brackets += 1

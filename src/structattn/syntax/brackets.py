@@ -1,4 +1,4 @@
-"""Files of Penn-style brackets, one tree after the other; also SST's labelled ones."""
+"""Files of trees in Penn-style brackets, including the labelled trees of SST."""
 
 import os
 from collections.abc import Iterable, Iterator
@@ -20,8 +20,8 @@ def read_brackets(path: Source) -> Iterator[ConstituencyTree]:
         One tree after the other.
 
     Raises:
-        ParseError: with the file and the line, if a bracket is missing or too many, a phrase has no words, or a word
-            stands outside every bracket.
+        ParseError: with the file and the line, if a bracket is missing or too many, a phrase has no words, or a word is
+            outside every bracket.
 
     Example:
         >>> import tempfile, pathlib
@@ -35,14 +35,14 @@ def read_brackets(path: Source) -> Iterator[ConstituencyTree]:
 
 
 def write_brackets(path: str | os.PathLike[str], trees: Iterable[ConstituencyTree]) -> None:
-    """Write trees to a file, one a line; the file appears whole or not at all.
+    """Write trees to a file, one per line; the file appears whole or not at all.
 
     Args:
         path: the file; compressed when the name ends in ``.gz``.
         trees: the trees.
 
     Raises:
-        ValueError: if a word, tag or label cannot stand in brackets.
+        ValueError: if a word, tag or label cannot be written in brackets.
     """
     with replace_text(path) as stream:
         for tree in trees:

@@ -1,7 +1,7 @@
-"""CoNLL-U: a treebank file to sentences and back, byte for byte.
+"""CoNLL-U: from a treebank file to sentences and back, byte for byte.
 
-What a ``Sentence`` has no field for (lemmas, features, ``1-2`` ranges for words written together, ``7.1`` nodes for
-words left out) is kept as rows. Format: https://universaldependencies.org/format.html
+Whatever a ``Sentence`` has no field for (lemmas, features, ``1-2`` ranges of multiword tokens, ``7.1`` empty nodes) is
+kept as rows. Format: https://universaldependencies.org/format.html
 """
 
 import os
@@ -37,9 +37,9 @@ def read_conllu(path: Source) -> Iterator[Sentence]:
 
     Raises:
         ParseError: with file and line, what was found and what was expected: a wrong number of columns, an empty
-            column, an id out of order, a bad range, a head that is no number, out of range or part of a cycle, a
-            comment inside a sentence, more lines or characters in a sentence than anybody writes (``MAX_WORDS``,
-            ``MAX_LINE``), bytes that are not UTF-8, a truncated gzip file.
+            column, an id out of order, a bad range, a head that is not a number, out of range or part of a cycle, a
+            comment inside a sentence, too many lines or characters in a sentence (``MAX_WORDS``, ``MAX_LINE``), bytes
+            that are not UTF-8, a truncated gzip file.
 
     Example:
         >>> import tempfile, pathlib
@@ -73,8 +73,8 @@ def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) ->
         sentences: the sentences.
 
     Raises:
-        ValueError: if a word, tag, label or metadata entry cannot stand in the format: it is empty or has a tab or a
-            line end in it.
+        ValueError: if a word, tag, label or metadata entry cannot be written in the format: it is empty or contains a
+            tab or a line end.
     """
     with replace_text(path) as stream:
         for sentence in sentences:
@@ -95,7 +95,7 @@ def _parse(block: _Lines, path: object) -> Sentence:
         _dependency(words, numbers, path),
         metadata=_metadata(comments),
     )
-    # Rows and comments that the plain fields bring back are not kept, so a sentence read equals the sentence written.
+    # Rows and comments that the plain fields can restore are not kept, so a sentence read equals the sentence written.
     return Sentence(
         plain.words,
         plain.tags,
@@ -123,9 +123,9 @@ def _split(lines: _Lines, path: object) -> list[tuple[str, ...]]:
 
 
 def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: object) -> list[bool]:
-    """Whether each row is a word, once the ids are found to be in order.
+    """Whether each row is a word, after checking that the ids are in order.
 
-    Words count from 1; a range stands before its first word and does not overlap the range before it; the empty nodes
+    Words count from 1; a range comes before its first word and does not overlap the range before it; the empty nodes
     after word ``k`` are ``k.1``, ``k.2`` and so on.
     """
     is_word = []
@@ -149,7 +149,7 @@ def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: obje
 
 
 def _kind_of_id(text: str) -> tuple[str, int]:
-    """``word``, ``range`` or ``empty``, with the last number in the id; what is no id counts as a word."""
+    """``word``, ``range`` or ``empty``, with the last number in the id; anything else counts as a word."""
     found = _RANGE.fullmatch(text)
     if found and int(found[1]) <= int(found[2]):
         return "range", int(found[2])
@@ -188,7 +188,7 @@ def _metadata(comments: Iterable[str]) -> dict[str, str]:
 
 
 def format_conllu(sentence: Sentence) -> str:
-    """The lines of one sentence, the empty line that ends it included.
+    """The lines of one sentence, including the empty line that ends it.
 
     Raises:
         ValueError: as ``write_conllu``.
@@ -221,7 +221,7 @@ def _current_comments(sentence: Sentence) -> list[str]:
 
 
 def conllu_rows(sentence: Sentence) -> list[tuple[str, ...]]:
-    """The ten columns of every line: as they were read, with the words, tags, heads and labels that there are now.
+    """The ten columns of every line: as they were read, but with the current words, tags, heads and labels.
 
     Example:
         >>> conllu_rows(Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"])))

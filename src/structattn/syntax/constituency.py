@@ -1,6 +1,6 @@
 """Phrase trees over the words of one sentence, kept flat: words, tags and a list of spans.
 
-A flat tree has no recursion anywhere: depth 10,000 is as good as depth 3.
+Flat trees need no recursion, so a depth of 10,000 works as well as a depth of 3.
 """
 
 import operator
@@ -26,7 +26,7 @@ class ConstituencyTree:
         words: the words, from left to right.
         spans: labelled half-open spans ``(label, start, end)``; of two equal spans the earlier is the parent. They are
             kept with every parent before its children and siblings from left to right.
-        tags: one tag per word, None for a word that stands in its phrase without a preterminal.
+        tags: one tag per word, None for a word without a preterminal.
 
     Raises:
         ValueError: if a span is empty, out of range, or crosses another, or tags and words differ in number.
@@ -67,16 +67,16 @@ class ConstituencyTree:
 
     @cached_property
     def parents(self) -> tuple[int, ...]:
-        """For each span the index of the span it is a part of, -1 for a root."""
+        """For each span, the index of its parent span, -1 for a root."""
         return tuple(_parents(self.spans))
 
     @cached_property
     def leaf_parents(self) -> tuple[int, ...]:
-        """For each word the index of the lowest span over it, -1 where there is none."""
+        """For each word, the index of the lowest span over it, -1 if there is none."""
         return tuple(_leaf_parents(self.spans, len(self.words)))
 
     def labelled_subtrees(self) -> list[Span]:
-        """Every phrase and every tagged word as ``(label, start, end)``, parents first, as SST is supervised.
+        """Every phrase and every tagged word as ``(label, start, end)``, parents first: the labelled units of SST.
 
         Example:
             >>> ConstituencyTree.from_brackets("(3 (2 It) (4 works))").labelled_subtrees()
@@ -87,7 +87,7 @@ class ConstituencyTree:
 
     @classmethod
     def from_brackets(cls, text: str) -> "ConstituencyTree":
-        """Read one tree from Penn-style brackets; see ``bracket_text.py`` for what may stand in them.
+        """Read one tree from Penn-style brackets; see ``bracket_text.py`` for the notation.
 
         Raises:
             ParseError: if the text is not exactly one well-formed tree.
@@ -99,7 +99,7 @@ class ConstituencyTree:
         """Write the tree as Penn-style brackets on one line; ``from_brackets`` reads the same tree back.
 
         Raises:
-            ValueError: if a word, tag or label cannot stand in brackets: it is empty or has a space.
+            ValueError: if a word, tag or label cannot be written in brackets: it is empty or contains a space.
         """
         return bracket_text.format_tree(self.words, self.tags, self.spans)
 
@@ -108,8 +108,8 @@ class ConstituencyTree:
         """Make a phrase of every word that has dependents: it spans the word and all words below it.
 
         A tree that is not projective is projectivised first. A phrase is labelled with the relation of its head word,
-        or ``X`` if the tree has no labels. Where that leaves no phrase (one word) or several side by side (several
-        roots), a phrase ``ROOT`` covers the sentence.
+        or ``X`` if the tree has no labels. If that gives no phrase (one word) or several side by side (several roots),
+        a phrase ``ROOT`` covers the sentence.
 
         Raises:
             ValueError: if there are not as many words as heads.
@@ -131,14 +131,14 @@ class ConstituencyTree:
         return cls(words, spans)
 
     def to_dependency(self) -> DependencyTree:
-        """Find a head in every phrase and hang the other children from it (Magerman 1995; Collins 1999, appendix A).
+        """Find the head of every phrase and attach the other children to it (Magerman 1995; Collins 1999, appendix A).
 
-        The rules are for Penn Treebank labels; function tags are ignored and the ``@`` phrases that ``binarised``
-        makes are looked through. A phrase with an unknown label is headed by its last child that is no punctuation.
-        In a tree where no label is known, such as SST's, heads are guessed from the words (``lexical_heads.py``).
-        The result has no labels and is projective; words outside every phrase are roots. On the Penn Treebank sample
-        of NLTK the heads agree with the usual conversion for 99.6 % of the words, after ``binarised`` for 94.5 %,
-        and with all labels taken away for 77.6 %.
+        The rules are for Penn Treebank labels; function tags are ignored, and so are the ``@`` phrases that
+        ``binarised`` makes. A phrase with an unknown label is headed by its last child that is not punctuation. In a
+        tree where no label is known, such as SST's, heads are guessed from the words (``lexical_heads.py``). The result
+        has no labels and is projective; words outside every phrase are roots. On the Penn Treebank sample of NLTK the
+        heads agree with the usual conversion for 99.6 % of the words, after ``binarised`` for 94.5 %, and with all
+        labels removed for 77.6 %.
 
         Example:
             >>> tree = ConstituencyTree.from_brackets("(S (NP (DT the) (NN cat)) (VP (VBD sat)))")
@@ -192,7 +192,7 @@ class ConstituencyTree:
     def with_phrase(self, label: str, start: int, end: int) -> "ConstituencyTree":
         """Make a phrase of the words from ``start`` up to, but not including, ``end``.
 
-        It goes below the phrases that are there over the same words, also below one of the same label.
+        It goes below existing phrases over the same words, even below one with the same label.
 
         Raises:
             ValueError: if it is empty, out of range, or crosses a phrase.
@@ -204,7 +204,7 @@ class ConstituencyTree:
         return ConstituencyTree(self.words, [*self.spans, (label, start, end)], tags=self.tags)
 
     def without_phrase(self, label: str, start: int, end: int) -> "ConstituencyTree":
-        """Remove a phrase: what was in it belongs to the phrase around it. Of several alike the lowest goes.
+        """Remove a phrase, so that its children belong to the phrase around it; of several identical ones, the lowest.
 
         Raises:
             ValueError: if there is no such phrase.
@@ -224,7 +224,7 @@ class ConstituencyTree:
         """Make one phrase of every chain of phrases over the same words.
 
         Args:
-            unary: the label that is left: of the ``lowest`` or ``top`` phrase, or all of them joined from the top
+            unary: the label that remains: that of the ``lowest`` or ``top`` phrase, or all of them joined from the top
                 (``S+VP``); ``keep`` changes nothing.
 
         Raises:
@@ -250,9 +250,9 @@ class ConstituencyTree:
     def binarised(self) -> "ConstituencyTree":
         """Make every phrase have exactly two children.
 
-        Chains of phrases over the same words keep their lowest label, phrases over one word go, and a phrase ``NP``
-        of more than two children is split from the left: its first child, and a phrase ``@NP`` with the others.
-        Trees that stand side by side stay so.
+        Chains of phrases over the same words keep their lowest label, phrases over one word are removed, and a phrase
+        ``NP`` of more than two children is split from the left: its first child, and a phrase ``@NP`` with the others.
+        Trees side by side stay separate.
 
         Example:
             >>> ConstituencyTree.from_brackets("(NP (DT a) (JJ big) (NN cat))").binarised().to_brackets()
@@ -279,7 +279,7 @@ def _outermost_first(span: Span) -> tuple[int, int]:
 
 
 def _parents(spans: Sequence[Span]) -> list[int]:
-    """For each of these spans, which are ordered and nested, the index of the one it is a part of, -1 for a root."""
+    """For each of these spans, which are ordered and nested, the index of its parent, -1 for a root."""
     parents = []
     open_spans: list[int] = []
     for index, (_, start, _) in enumerate(spans):
@@ -291,7 +291,7 @@ def _parents(spans: Sequence[Span]) -> list[int]:
 
 
 def _leaf_parents(spans: Sequence[Span], num_words: int) -> list[int]:
-    """For each word the index of the lowest of these spans over it, -1 where there is none."""
+    """For each word, the index of the lowest of these spans over it, -1 if there is none."""
     lowest = []
     open_spans: list[int] = []
     index = 0

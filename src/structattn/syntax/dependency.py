@@ -11,8 +11,8 @@ from dataclasses import dataclass
 class DependencyTree:
     r"""A dependency tree as one head per word: CoNLL ids, 0 is the root and words are 1..n.
 
-    Several words may hang from the root; the root is then a node of the tree like any other, and the path between two
-    such words goes through it: with :math:`d_i` the depth of word *i* (1 for a word whose head is 0),
+    Several words may be attached to the root; the root is then a node of the tree like any other, and the path between
+    two such words goes through it: with :math:`d_i` the depth of word *i* (1 for a word whose head is 0),
 
     .. math:: D(i, j) = d_i + d_j - 2\, d_{\mathrm{lca}(i, j)}
 
@@ -22,7 +22,7 @@ class DependencyTree:
 
     Raises:
         ValueError: if a head is out of range, if heads form a cycle, or if there are not as many labels as heads.
-        TypeError: if a head is no integer.
+        TypeError: if a head is not an integer.
 
     Example:
         >>> tree = DependencyTree([2, 3, 0, 3])       # the kids wash hands
@@ -58,9 +58,9 @@ class DependencyTree:
 
     @property
     def is_projective(self) -> bool:
-        """Whether every word, together with all words below it, is an unbroken stretch of the sentence.
+        """Whether every word, together with all words below it, forms a contiguous span of the sentence.
 
-        This is the same as no two arcs crossing, with an arc from the root, standing before the first word, counted.
+        Equivalently, no two arcs cross, including those from the root, which is placed before the first word.
         """
         sizes = [1] * (len(self) + 1)
         for word in reversed(self._top_down()):
@@ -87,14 +87,15 @@ class DependencyTree:
         return [row[1:] for row in rows[1:]]
 
     def moved(self, word: int, head: int) -> "DependencyTree":
-        """Hang a word, with all words below it, from another head; it keeps its label.
+        """Attach a word, with all words below it, to another head; it keeps its label.
 
         Args:
             word: its position, from 0.
             head: CoNLL id of the new head; 0 makes the word a root, beside the others.
 
         Raises:
-            ValueError: if the head is the word or below it, which would close a cycle; or for an unknown word or head.
+            ValueError: if the head is the word itself or below it, which would make a cycle; or for an unknown word or
+                head.
 
         Example:
             >>> DependencyTree([2, 3, 0, 3]).moved(3, 2).heads
@@ -111,10 +112,10 @@ class DependencyTree:
         return DependencyTree(heads, self.labels)
 
     def rerooted(self, word: int) -> "DependencyTree":
-        """Make a word the root by turning round the arcs on its path to the root; each arc keeps its label.
+        """Make a word the root by reversing the arcs on its path to the root; each arc keeps its label.
 
-        Which words are connected stays, and so do all distances. The label of the root goes to the new root. Of several
-        roots, that above the word is replaced.
+        The same words stay connected, and all distances within their tree stay the same. The new root takes the label
+        of the old one. Of several roots, the one above the word is replaced.
 
         Args:
             word: its position, from 0.
@@ -222,7 +223,7 @@ class DependencyTree:
         return DependencyTree(heads[1:], self.labels)
 
     def subtree_spans(self) -> list[tuple[int, int]]:
-        """For each word the half-open stretch from the first to the last word at or below it.
+        """For each word, the half-open span from the first to the last word at or below it.
 
         Example:
             >>> DependencyTree([2, 3, 0, 3]).subtree_spans()
@@ -239,8 +240,8 @@ class DependencyTree:
     def truncated(self, num_words: int) -> "DependencyTree":
         """The tree over the first words.
 
-        A word whose head is cut off depends on its nearest ancestor that is left, and is a root if there is none. A
-        projective tree stays projective.
+        A word whose head is cut off is attached to its nearest remaining ancestor, or becomes a root if there is none.
+        A projective tree stays projective.
 
         Example:
             >>> DependencyTree([4, 1, 1, 0, 4]).truncated(3).heads

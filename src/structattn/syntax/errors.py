@@ -39,7 +39,7 @@ class ParseError(StructAttnError, ValueError):
 
 
 def shown(value: object, *, width: int = 60) -> str:
-    """A value as an error shows it: its ``repr``, cut where it is long.
+    """A value for an error message: its ``repr``, truncated if it is long.
 
     Example:
         >>> shown("a" * 100_000, width=5)
@@ -72,7 +72,7 @@ class ConfigError(StructAttnError, ValueError):
 
 @contextmanager
 def naming(source: object) -> Iterator[None]:
-    """Begin the message of a ``ConfigError`` that is raised within with the file that it is about.
+    """Prefix the message of a ``ConfigError`` that is raised in the block with the file that it is about.
 
     Example:
         >>> with naming("train.tsv"):
@@ -98,7 +98,7 @@ class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for w
     Args:
         message: what needs the structure, and which sentence lacks it.
         index: number of that sentence in its batch, if there is one.
-        structure: which structure; what to do about a missing ``dependency`` or ``constituency`` tree is said too.
+        structure: which structure; for ``dependency`` and ``constituency`` trees, the message adds what to do.
 
     Example:
         >>> str(MissingStructure("'hush' has no tree", structure="dependency"))
@@ -121,7 +121,7 @@ def require(module: str, extra: str) -> ModuleType:
 
     Args:
         module: dotted name of the module to import.
-        extra: the extra of this package that brings it, for example ``"train"``.
+        extra: the extra of this package that installs it, for example ``"train"``.
 
     Raises:
         MissingExtra: if the module is not installed.

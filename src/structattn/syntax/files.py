@@ -1,8 +1,8 @@
 r"""Text files and streams: gzip, encodings, limits, and protection against half-written files.
 
 The same rules hold for every reader, here and in ``data``: gzip is recognised by its first bytes, text is UTF-8, a line
-ends at ``\n`` and nowhere else, and damage is reported with its true line. Files may come from anybody, so there are
-limits, far beyond real data, on the memory and time that reading one takes.
+ends at ``\n`` and nowhere else, and damage is reported with the right line number. Files may be untrusted, so the
+memory and time that reading one takes are limited, far beyond the needs of real data.
 """
 
 import codecs
@@ -97,10 +97,10 @@ def check_apart(*paths: str | os.PathLike[str] | None) -> None:
     """Refuse to write into a file that is read, or two results into one file.
 
     Args:
-        paths: what is read and written; ``None`` is none.
+        paths: the paths that are read and written; ``None`` is skipped.
 
     Raises:
-        ConfigError: if two paths are one file, whatever they are called.
+        ConfigError: if two paths are the same file, even under different names.
 
     Example:
         >>> check_apart("a.txt", "b.txt")
@@ -122,7 +122,7 @@ def check_apart(*paths: str | os.PathLike[str] | None) -> None:
 
 
 def is_pipe(path: str | os.PathLike[str]) -> bool:
-    """Whether a path can be read only once: a pipe, a terminal, or ``/dev/stdin`` where no file stands behind it.
+    """Whether a path can be read only once: a pipe, a terminal, or ``/dev/stdin`` unless redirected from a file.
 
     Example:
         >>> is_pipe("/dev/null"), is_pipe(__file__), is_pipe("missing.txt")
@@ -139,13 +139,13 @@ def read_text(source: Source, *, max_bytes: int | None = None) -> str:
         max_bytes: its maximum size in bytes, unpacked; ``MAX_FILE`` if ``None``.
 
     Raises:
-        ParseError: as ``read_lines``, or if there is more.
+        ParseError: as ``read_lines``, or if the text is larger.
     """
     max_bytes = MAX_FILE if max_bytes is None else max_bytes
     with open_bytes(source) as stream, _whole_gzip(source):
         content = stream.read(max_bytes + 1)
     if len(content) > max_bytes:
-        raise ParseError(f"expected at most {max_bytes:,} bytes, there are more", file=source)
+        raise ParseError(f"expected at most {max_bytes:,} bytes, got more", file=source)
     return _decoded(content.removeprefix(codecs.BOM_UTF8), source, 1)
 
 
@@ -153,8 +153,8 @@ def parse_json(text: str | bytes) -> Any:
     """The value of a JSON text.
 
     Raises:
-        ValueError: if it is not JSON, is nested so deeply that Python cannot read it, or has half a character in it: a
-            surrogate without its other half, which no file can hold.
+        ValueError: if it is not JSON, is nested so deeply that Python cannot read it, or contains half of a surrogate
+            pair, which cannot be encoded.
 
     Example:
         >>> parse_json("[" * 100_000)
@@ -165,16 +165,16 @@ def parse_json(text: str | bytes) -> Any:
     text = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     try:
         value = json.loads(text)
-        # Two halves that stand together have become one character; only an escape makes one that stands alone.
+        # Two halves side by side have become one character; only an escape can leave one alone.
         if _HALF.search(text) and not is_unicode(json.dumps(value, ensure_ascii=False)):
-            raise ValueError("it has half of a surrogate pair, which is no character")
+            raise ValueError("it has half of a surrogate pair, which is not a character")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
 
 
 def is_parquet(source: Source) -> bool:
-    """Whether a file, or a stream, begins as a Parquet file does.
+    """Whether a file or stream begins like a Parquet file.
 
     Raises:
         ParseError: if it is missing, cannot be opened, or is gzip that is damaged at its beginning.
@@ -215,8 +215,8 @@ def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
 def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
     r"""Write a text file so that readers see the old file or the whole new one, never a part.
 
-    The text goes to a temporary name in the same folder, which is renamed when the ``with`` block ends well and
-    removed when it raises. What is no plain file, such as ``/dev/stdout``, is written directly.
+    The text goes to a temporary file in the same folder, which is renamed when the ``with`` block succeeds and removed
+    when it raises. Anything but a plain file, such as ``/dev/stdout``, is written directly.
 
     Args:
         path: file to write; compressed when the name ends in ``.gz``.
@@ -244,8 +244,8 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     """Write a binary file so that readers see the old file or the whole new one, as ``replace_text`` does.
 
     Args:
-        path: file to write, in a folder that is made if there is none; ``s3://`` and the like go through fsspec, once
-            the file is whole.
+        path: file to write, in a folder that is created if it is missing; ``s3://`` and the like go through fsspec,
+            once the file is whole.
 
     Yields:
         The open stream.
@@ -259,7 +259,7 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
                 files.makedirs(name.rpartition("/")[0] or "/", exist_ok=True)
                 files.put_file(copy, name)
         return
-    target = Path(os.path.realpath(path))  # where Path.resolve would fail without a name, for links in a circle
+    target = Path(os.path.realpath(path))  # for circular links, Path.resolve would fail without naming the path
     in_place = os.path.exists(target) and not target.is_file()
     written = target if in_place else temporary_name(target, "tmp")
     try:
@@ -271,7 +271,7 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
             os.replace(written, target)
     except BaseException:
         if not in_place:
-            with contextlib.suppress(OSError):  # there may be none; what went wrong before is to be told
+            with contextlib.suppress(OSError):  # there may be none; the first error is the one to report
                 written.unlink()
         raise
 
@@ -323,7 +323,7 @@ def _decoded(lines: bytes, source: Source, number: int) -> str:
         if lines.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
             message += "this is UTF-16: iconv -f UTF-16 -t UTF-8 converts it"
         elif number == 1 and (packed := [name for magic, name in _PACKED.items() if lines.startswith(magic)]):
-            message += f"this is a file of {packed[0]}: gzip is what is read packed"
+            message += f"this is a {packed[0]} file: only gzip is read compressed"
         else:
             character = bytes([byte]).decode("windows-1252", errors="replace")
             message += f"{character!r} in Windows-1252 and Latin-1: iconv -f WINDOWS-1252 -t UTF-8 converts these"

@@ -1,6 +1,6 @@
-"""JSON and YAML files, and folders that appear atomically: the common part of everything that this library saves.
+"""JSON and YAML files, and folders that appear atomically: shared by everything that this library saves.
 
-A folder may come from anybody: what is read are plain values of limited size and depth.
+A folder may be untrusted: only plain values of limited size and depth are read.
 """
 
 import contextlib
@@ -18,7 +18,7 @@ from structattn.syntax.replacing import alone_in, naming_written, temporary_name
 MAX_DEPTH = 100
 """How deeply the values of one file may be nested."""
 MAX_INTEGER = 2**64
-"""What a whole number stays below, as that of a generator's state does."""
+"""Exclusive upper bound of whole numbers; those of a random generator's state are below it."""
 MAX_YAML = 100_000
 """Bytes of a configuration."""
 MAX_YAML_VALUES = 1_000
@@ -43,14 +43,14 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json_lines(path: Path, *, keys: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
-    """Stream JSON objects, one a line.
+    """Stream JSON objects, one per line.
 
     Args:
         path: the file.
-        keys: what each object must have.
+        keys: the keys that each object must have.
 
     Raises:
-        ParseError: with file and line, if the file is missing, a line is no JSON object, or lacks a key.
+        ParseError: with file and line, if the file is missing, or a line is not a JSON object or lacks a key.
     """
     for number, line in read_lines(path):
         try:
@@ -68,10 +68,10 @@ def read_json(path: Path, *, keys: Iterable[str] = ()) -> dict[str, Any]:
 
     Args:
         path: the file.
-        keys: what the object must have.
+        keys: the keys that the object must have.
 
     Raises:
-        ParseError: with the file, if it is missing, holds anything else, or lacks a key.
+        ParseError: with the file, if it is missing, contains anything else, or lacks a key.
     """
     text = read_text(path, max_bytes=MAX_LINE)
     try:
@@ -102,10 +102,11 @@ def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES
 
     Args:
         path: the file.
-        max_values: how many values it may make; as many bytes for each as a configuration may have.
+        max_values: maximum number of values; the number of bytes per value is limited as in a configuration.
 
     Raises:
-        ConfigError: with the file, if it is missing, no YAML, beyond the limits of ``yaml_text``, or anything else.
+        ConfigError: with the file, if it is missing, not YAML, beyond the limits of ``yaml_text``, or not keys and
+            values.
     """
     import yaml
 
@@ -136,15 +137,15 @@ def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def yaml_text(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES) -> str:
-    """The text of a YAML file that makes neither too many values nor too deep ones.
+    """The text of a YAML file, after checking that it has neither too many values nor too deep ones.
 
     Args:
         path: the file.
-        max_values: how many values it may make, an alias counted as what it stands for.
+        max_values: maximum number of values, an alias counted as what it stands for.
 
     Raises:
-        ConfigError: with the file, if it is missing, has more than ``max_values`` values or 100 bytes for each of them,
-            or is nested more deeply than Python can read.
+        ConfigError: with the file, if it is missing, has more than ``max_values`` values or more than 100 bytes for
+            each of them, or is nested more deeply than Python can read.
     """
     import yaml
 
@@ -166,13 +167,13 @@ def _yaml_text(path: str | os.PathLike[str], max_values: int) -> str:
 
 
 def _check_size(root: Any, path: str | os.PathLike[str], max_values: int) -> None:
-    """Nodes share what an alias stands for; only values made of them would be as many as the aliases ask for."""
+    """Count values on the nodes, which share what an alias stands for, before the aliases are expanded."""
     if root is not None and _num_values(root, {}, max_values) > max_values:
         raise ConfigError(f"{path}: expected at most {max_values:,} values, aliases included, got more")
 
 
 def _num_values(node: Any, known: dict[int, int], most: int) -> int:
-    """How many values a YAML node makes, aliases included; a node within itself makes endlessly many."""
+    """How many values a YAML node makes, aliases included; a node within itself makes infinitely many."""
     if id(node) in known:
         return known[id(node)]
     children = [] if isinstance(node.value, str) else node.value
@@ -183,7 +184,7 @@ def _num_values(node: Any, known: dict[int, int], most: int) -> int:
 
 
 def check_counts(content: Mapping[str, Any], file: Path) -> None:
-    """Refuse more layers or steps than anybody builds; making them takes time even where they get no memory.
+    """Refuse too many layers or steps; building them takes time even where they get no memory.
 
     Raises:
         ConfigError: with the file and the key.
@@ -198,7 +199,7 @@ def check_counts(content: Mapping[str, Any], file: Path) -> None:
 
 
 def _excess(value: Any) -> str | None:
-    """What is wrong with values that are nested too deeply, or with a number that is too large; no recursion."""
+    """The error for values that are nested too deeply, or for a number that is too large; without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
@@ -215,7 +216,7 @@ def _excess(value: Any) -> str | None:
 
 @contextlib.contextmanager
 def described_by(file: Path, what: str = "a model") -> Iterator[None]:
-    """Build what a file describes within the ``with`` block; what goes wrong there is said of the file.
+    """Build what a file describes within the ``with`` block; errors there name the file.
 
     Raises:
         ParseError: if a key is missing, or the description makes the builder fail in any way.
@@ -245,10 +246,10 @@ def described_by(file: Path, what: str = "a model") -> Iterator[None]:
 
 @contextlib.contextmanager
 def replaced_folder(path: Path) -> Iterator[Path]:
-    """Write a folder under a temporary name and put it in place when the ``with`` block ends well.
+    """Write a folder under a temporary name and put it in place when the ``with`` block succeeds.
 
-    Of several writers at a time the last one to end stays. One that is killed between the two renamings leaves the
-    folder as it was under the name ``.<name>.old``.
+    Of several concurrent writers, the last one to finish wins. One that is killed between the two renamings leaves the
+    previous folder under the name ``.<name>.old``.
 
     Raises:
         ConfigError: for the working folder, or one above it.
@@ -284,7 +285,7 @@ def replaced_folder(path: Path) -> Iterator[Path]:
 
 
 def _replaceable(path: Path) -> Path:
-    """The path, with a name of its own; a process whose working folder is removed finds no file any more."""
+    """The path with a proper name; a process whose working folder is replaced could no longer find any file."""
     path = path if path.name not in ("", "..") else path.resolve()
     with contextlib.suppress(FileNotFoundError):  # it may have been removed already
         if path.is_dir() and Path.cwd().is_relative_to(path.resolve()):

@@ -12,7 +12,7 @@ from structattn.syntax import lexical_heads
 
 _PUNCTUATION = frozenset(["''", "``", ",", ".", ":", "-LRB-", "-RRB-"])
 
-# For each phrase: the end to search from, then what to look for, in order; "/" sets equals side by side.
+# For each phrase: the end to search from, then what to look for, in order; "/" separates labels of equal rank.
 _RULES: Mapping[str, tuple[str, str]] = {
     "ADJP": ("right", "NNS QP NN $ ADVP JJ VBN VBG ADJP JJR NP JJS DT FW RBR RBS SBAR RB"),
     "ADVP": ("left", "RB RBR RBS FW ADVP TO CD JJR JJ IN NP JJS NN"),

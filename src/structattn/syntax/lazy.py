@@ -1,8 +1,8 @@
 """Packages whose public names load on first use, and functions whose options are read before their file is imported.
 
-Importing torch takes longer than reading a command line. What checks names, options and files therefore imports no
-tensors: a package loads a file when one of its names is asked for, and a table of functions holds ``module:function``
-for each name.
+Importing torch takes longer than reading a command line. Code that checks names, options and files therefore does not
+import it: a package loads a file when one of its names is first used, and a table of functions contains
+``module:function`` for each name.
 """
 
 import ast
@@ -31,7 +31,7 @@ class _LazyPackage(ModuleType):
         return value
 
     def __setattr__(self, name: str, value: Any) -> None:
-        # An import binds the file itself in its package; a function of the same name keeps the name.
+        # An import also binds the file in its package; a function of the same name keeps the name.
         is_file = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
         if not is_file or name not in _imports_for_type_checkers(self.__name__):
             super().__setattr__(name, value)
@@ -41,7 +41,7 @@ class _LazyPackage(ModuleType):
 
 
 def load_lazily(package: str) -> None:
-    """Let a package import its public names when they are asked for.
+    """Let a package import its public names when they are first used.
 
     To be called in ``__init__.py``, which imports the names under ``if TYPE_CHECKING:``.
 
@@ -52,7 +52,7 @@ def load_lazily(package: str) -> None:
 
 
 def imported(address: str) -> Any:
-    """What ``module:name`` stands for.
+    """The object that ``module:name`` names.
 
     Example:
         >>> imported("structattn.syntax.words:split_words")("It's fine.")
@@ -66,7 +66,7 @@ def imported(address: str) -> Any:
 def outline(address: str) -> Callable[..., Any]:
     """A function's documentation and keyword-only parameters, with their types and defaults, without importing it.
 
-    Only the statements that the parameters rest on are carried out, such as the definition of a type.
+    Only the statements that the parameters depend on are executed, such as the definition of a type.
 
     Args:
         address: ``module:function`` of this package.
@@ -84,7 +84,7 @@ def outline(address: str) -> Callable[..., Any]:
 
 
 def first_type(function: Callable[..., Any]) -> str:
-    """The name of the type of a function's first parameter, also of an outline; empty where it names none.
+    """The name of the type of a function's first parameter, also for an outline; empty if it has no annotation.
 
     Example:
         >>> first_type(outline("structattn.encoders.disan:emb_s2t"))
@@ -99,7 +99,7 @@ def first_type(function: Callable[..., Any]) -> str:
 
 
 class _Outline(dict[str, Any]):
-    """The names of a module, each defined when it is asked for."""
+    """The names of a module, each defined when it is first used."""
 
     def __init__(self, module: str) -> None:
         super().__init__(__name__=module)

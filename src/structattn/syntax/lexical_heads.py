@@ -33,7 +33,7 @@ _WORDS = {
 _CLASS_OF = {word: name for name, words in _WORDS.items() for word in words.split()}
 
 _ANY = "any"
-# Left neighbour, right neighbour, which of the two is the head, and what they make. The first line that fits counts.
+# Left neighbour, right neighbour, which of the two is the head, and what they make. The first match applies.
 _TABLE = (
     (_ANY, "punctuation", "left", "left"),
     ("punctuation", _ANY, "right", "right"),
@@ -65,7 +65,7 @@ _TABLE = (
 
 
 def word_class(word: str) -> str:
-    """Rough class of a word; a word that no list knows is a noun.
+    """Rough class of a word: from the lists, or from its ending; any other word is a noun.
 
     Example:
         >>> word_class("The"), word_class("boring"), word_class("film"), word_class("...")
@@ -82,7 +82,7 @@ def word_class(word: str) -> str:
 
 
 def choose_head(classes: Sequence[str]) -> tuple[int, str]:
-    """Position of the head among the children of a phrase, and the class of the phrase; children meet from the right.
+    """Position of the head among a phrase's children, and the class of the phrase; children are joined from the right.
 
     Example:
         >>> choose_head(["noun phrase", "verb"]), choose_head(["verb", "noun phrase", "prepositional phrase"])

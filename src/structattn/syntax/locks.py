@@ -1,4 +1,4 @@
-"""Folders that one process writes at a time."""
+"""Folders that only one process at a time writes to."""
 
 import contextlib
 import fcntl
@@ -13,8 +13,9 @@ from structattn.syntax.errors import ConfigError
 def claimed(folder: Path, name: str = "lock") -> Iterator[None]:
     """Lock a folder for this process.
 
-    It is created if missing, with the folders above it, and these are removed again if nothing was written. The lock is
-    the kernel's, so it ends with the process however that ends; its file only names the owner.
+    The folder is created if missing, with the folders above it. If nothing was written, it is removed again, and so are
+    the folders above it that were created. The lock is the kernel's, so it ends with the process, however that ends;
+    its file only names the owner.
 
     Args:
         folder: the folder.

@@ -1,4 +1,4 @@
-"""Text from anywhere inside Markdown: it stays text, on one line, whatever it holds."""
+"""Arbitrary text inside Markdown: it stays plain text, on one line, whatever it contains."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -7,11 +7,11 @@ _SIGNS = re.compile(r"[\\`*_|<>\[\]&#~$]")
 
 
 def escaped(text: object, *, width: int | None = None) -> str:
-    r"""A text as Markdown shows it: no markup, HTML, formula, line break or cell of a table begins in it.
+    r"""A text escaped for Markdown, so that no markup, HTML, formula, line break or table cell begins in it.
 
     Args:
-        text: anything; its ``str`` is meant.
-        width: a longer text is cut there, with an ellipsis.
+        text: any object; its ``str`` is used.
+        width: a longer text is truncated to this width, with an ellipsis.
 
     Example:
         >>> print(escaped("a|b *c*"), escaped("one\ntwo"), escaped("a long text", width=6))
@@ -24,7 +24,7 @@ def escaped(text: object, *, width: int | None = None) -> str:
 
 
 def fenced(text: str, language: str) -> str:
-    """A block of code, whose fence is longer than any that stands in it.
+    """A block of code with a fence longer than any in the text.
 
     Example:
         >>> print(fenced("a: 1", "yaml"))

@@ -1,4 +1,4 @@
-"""Base noun phrases of dependency trees: noun phrases that hold no other one."""
+"""Base noun phrases of dependency trees: noun phrases that contain no other one."""
 
 from structattn.syntax.errors import MissingStructure
 from structattn.syntax.sentence import Sentence

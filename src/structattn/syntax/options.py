@@ -24,14 +24,14 @@ def check(holds: bool, place: str, expected: str, value: object) -> None:
     """Refuse a value that is out of its range.
 
     Raises:
-        ConfigError: unless it holds.
+        ConfigError: unless ``holds``.
     """
     if not holds:
         raise ConfigError(f"{place}: expected {expected}, got {value!r}")
 
 
 def check_known(value: object, known: Collection[str], place: str) -> None:
-    """Refuse an unknown name; ``None`` is no name and passes.
+    """Refuse an unknown name; ``None`` passes.
 
     Raises:
         ConfigError: for a name that is not among the known ones.
@@ -65,7 +65,7 @@ def known_options(function: Callable[..., object]) -> dict[str, Any]:
 
 
 def check_options(options: Mapping[str, Any], function: Callable[..., object], owner: str) -> dict[str, Any]:
-    """Options as a function takes them: each known and of the right type, groups as the dataclasses that they are.
+    """Options as a function takes them: checked to be known and of the right type, with groups as dataclasses.
 
     Args:
         options: plain values; a group of options is a mapping.
@@ -100,11 +100,11 @@ def nearest(name: str, known: Collection[str]) -> str:
 
 
 def parse_seeds(text: str, place: str) -> list[int]:
-    """``"1..3"`` or ``"1,5,2..3"`` as numbers.
+    """Seeds such as ``"1..3"`` or ``"1,5,2..3"`` as numbers.
 
     Args:
-        text: what is parsed.
-        place: what an error calls it.
+        text: the text to parse.
+        place: what the error message calls it.
 
     Raises:
         ConfigError: for anything else.
@@ -138,12 +138,12 @@ def fits(value: object, hint: Any) -> bool:
 
 
 def plain_options(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options as the plain values that a configuration file holds, groups as mappings."""
+    """Options as the plain values of a configuration file, with groups as mappings."""
     return {name: _plain(value) for name, value in options.items()}
 
 
 def explain(message: str, spell: Callable[[str], str] = str) -> str:
-    r"""What jsonargparse says of a wrong value, as one plain sentence.
+    r"""A message of jsonargparse about a wrong value, as one plain sentence.
 
     Args:
         message: its message.

@@ -1,4 +1,4 @@
-"""Files of other file systems, such as ``s3://`` and ``hf://``, through fsspec."""
+"""Files on other file systems, such as ``s3://`` and ``hf://``, through fsspec."""
 
 import contextlib
 import os
@@ -20,7 +20,7 @@ def is_remote(path: object) -> bool:
 
 @contextlib.contextmanager
 def remote_files(path: str | os.PathLike[str], purpose: str = "read") -> Iterator[tuple[Any, str]]:
-    """The file system of a path of fsspec, and the path within it.
+    """The file system of an fsspec path, and the path within it.
 
     Args:
         path: such as ``s3://bucket/a.conllu``.

@@ -1,4 +1,4 @@
-"""What replacing a file and replacing a folder have in common: names, errors, and one after the other."""
+"""What replacing a file and replacing a folder have in common: temporary names, errors, and locking."""
 
 import contextlib
 import errno
@@ -8,20 +8,21 @@ import secrets
 from collections.abc import Iterator
 from pathlib import Path
 
-#: Why what is written does not fit or does not get there; the system says it of an open file, without its name.
+#: Errors of a write that does not fit or does not arrive; for an open file, the system reports them without its name.
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 
 @contextlib.contextmanager
 def naming_written(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
-    """Name what is written within the block when that fails, by the name that the caller knows.
+    """Report a failed write in the block under the name that the caller knows.
 
     Args:
-        path: what is written.
+        path: the file or folder that is written.
         temporary: the name under which it is written until it is whole.
 
     Raises:
-        OSError: with the path as its ``filename``, for a full disk and the like, and for the temporary name's errors.
+        OSError: with the path as its ``filename``, for a full disk and the like, and for errors about the temporary
+            name.
 
     Example:
         >>> with naming_written("model"), open("/dev/full", "w") as stream:
@@ -40,8 +41,8 @@ def naming_written(path: str | os.PathLike[str], temporary: Path | None = None) 
 
 
 def temporary_name(path: Path, ending: str) -> Path:
-    """A hidden name beside a path that no other process uses, with an ending by which leftovers are known."""
-    # Not the process's number, which threads share, and so may processes of two containers.
+    """A hidden name beside a path that no other process uses, with an ending that identifies leftovers."""
+    # Not the process id, which threads share, and which processes of two containers may share.
     return path.with_name(f".{path.name}.{secrets.token_hex(4)}.{ending}")
 
 
@@ -49,7 +50,7 @@ def temporary_name(path: Path, ending: str) -> Path:
 def alone_in(folder: Path) -> Iterator[None]:
     """Wait until no other thread or process of this machine is in such a block for the same folder.
 
-    A file system that cannot lock a folder lets everybody in.
+    On a file system that cannot lock a folder, nobody waits.
     """
     handle = None
     with contextlib.suppress(OSError):

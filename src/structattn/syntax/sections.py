@@ -1,6 +1,6 @@
-"""Configurations that may come from anybody, before jsonargparse reads them.
+"""Checks of untrusted configurations, before jsonargparse reads them.
 
-Where a section is expected, jsonargparse imports the class that stands there, or opens the file; a text it reads as
+Where a section is expected, jsonargparse imports the class or opens the file that is named there; it reads a text as
 YAML, of any depth and with all its aliases.
 """
 
@@ -19,14 +19,14 @@ def check_sections(
     mappings: Collection[str] = (),
     section: str = "",
 ) -> None:
-    """Refuse a configuration with sections that are no keys and values, with unknown keys, or with texts that unfold.
+    """Refuse a configuration with sections other than keys and values, unknown keys, or texts that expand as YAML.
 
     Args:
-        values: of the configuration, or of a section of it.
-        known: the names of all values, those in sections with dots between.
-        unknown: from the name of an unknown value to its error.
-        mappings: those of the known values that have keys of any name.
-        section: the name of the section with a dot after it; empty for a whole configuration.
+        values: the values of the configuration, or of a section of it.
+        known: the names of all values; those in sections have dots between.
+        unknown: maps the name of an unknown value to its error.
+        mappings: the known values that may have keys of any name.
+        section: the name of the section followed by a dot; empty for a whole configuration.
 
     Raises:
         ConfigError: for the first that is refused.
@@ -70,6 +70,6 @@ def _unfolds(text: str) -> bool:
             depth += isinstance(event, yaml.CollectionStartEvent) - isinstance(event, yaml.CollectionEndEvent)
             if depth > MAX_DEPTH or (depth and isinstance(event, yaml.AliasEvent)):
                 return True
-    except yaml.YAMLError:  # no YAML: it stays a text
+    except yaml.YAMLError:  # not YAML: it stays a text
         return False
     return False

@@ -25,11 +25,11 @@ class Sentence:
         relations: named word-by-word matrices, rows are queries and columns are keys.
         metadata: fields of the file, such as ``sent_id`` or ``label``.
         rows: the lines of a CoNLL-U sentence, split into ten columns; kept by ``read_conllu`` when the fields above
-            cannot bring them back (lemmas, features, ``1-2`` ranges, ``7.1`` empty nodes).
-        comments: the comment lines of a CoNLL-U sentence, kept when ``metadata`` cannot bring them back.
+            cannot restore them (lemmas, features, ``1-2`` ranges, ``7.1`` empty nodes).
+        comments: the comment lines of a CoNLL-U sentence, kept when ``metadata`` cannot restore them.
 
     Raises:
-        ValueError: if a structure is not about as many words as there are, with both numbers.
+        ValueError: if a structure has another number of words; the message gives both numbers.
         TypeError: if ``words`` is one string.
 
     Example:
@@ -124,7 +124,7 @@ class Sentence:
 
     @property
     def text(self) -> str:
-        """The text it was made from, if that is known; otherwise its words with spaces between.
+        """The text it was made from, if that is known; otherwise its words joined by spaces.
 
         Example:
             >>> Sentence.from_text("It isn't.").text, Sentence(["It", "is", "n't", "."]).text
@@ -154,4 +154,4 @@ class Sentence:
             raise ValueError(f"rows must have 10 columns, got rows of {sorted(widths)}")
         num_words, num_rows = len(self.words), sum("-" not in row[0] and "." not in row[0] for row in self.rows)
         if num_rows != num_words:
-            raise ValueError(f"the sentence has {num_words} words but its rows are about {num_rows}; pass rows=()")
+            raise ValueError(f"the sentence has {num_words} words but its rows have {num_rows}; pass rows=()")

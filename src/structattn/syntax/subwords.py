@@ -1,7 +1,7 @@
 """Words and subword tokens: which subword belongs to which word, and trees projected onto subwords.
 
-Character offsets and word numbers are all it needs; no tokenizer is involved. The rules are those of HYDRA (arXiv
-2109.05349, wordpieces): a subword takes the relations of its word.
+Only character offsets and word numbers are needed, no tokenizer. The rules are those of HYDRA (arXiv 2109.05349,
+wordpieces): a subword takes the relations of its word.
 """
 
 import bisect
@@ -31,14 +31,14 @@ def align_words(
 ) -> list[Offsets] | list[int | None]:
     """Align words with the text they were split from, or subwords with words.
 
-    Given a text, the answer is where each word stands in it. Given the character offsets of subwords, as fast
-    tokenizers report them, the answer is the number of the word that each subword belongs to: the word it shares most
-    characters with, the first of equals; a subword that covers several whole words belongs to the first of them. Spaces
-    inside a subword are ignored. None stands for a subword of no word, such as ``[CLS]``.
+    Given a text, the result is the offsets of each word in it. Given the character offsets of subwords, as fast
+    tokenizers report them, the result is the number of the word that each subword belongs to: the word with which it
+    shares the most characters, the first in a tie; a subword that covers several whole words belongs to the first of
+    them. Spaces inside a subword are ignored. None stands for a subword of no word, such as ``[CLS]``.
 
     Args:
         words: the words, in order. Penn escapes (``-LRB-``, two backquotes) match the characters they stand for.
-        text_or_offsets: the text, or one ``(start, end)`` a subword; None or an empty stretch for special tokens.
+        text_or_offsets: the text, or one ``(start, end)`` per subword; None or an empty span for special tokens.
         text: with offsets: the text that they point into; the words joined by single spaces if not given.
 
     Raises:
@@ -69,7 +69,7 @@ def project_heads(
     .. math:: M^*_{ab} = R[w(a), w(b)]
 
     with :math:`w(a)` the word of subword *a*. Subwords of one word are not related, nor are special tokens. A word
-    without subwords is taken out of the tree: its children go to its head.
+    without subwords is removed from the tree: its children are attached to its head.
 
     Args:
         heads: the head of each word, CoNLL ids.
@@ -79,7 +79,7 @@ def project_heads(
             i is the head of j (``child``).
 
     Raises:
-        ValueError: if a word number is out of range, the heads are no tree, or an option has another value.
+        ValueError: if a word number is out of range, the heads do not form a tree, or an option has another value.
 
     Example:
         >>> project_heads([2, 0], [None, 0, 1, 1, None])      # [CLS] kids wash ##ing [SEP]
@@ -104,7 +104,7 @@ def project_relation(
 ) -> list[list[int]]:
     """Project any word-by-word relation onto subwords: 0 between subwords of one word and for special tokens.
 
-    What a word has with itself, each of its subwords has with itself, and with no other subword of the word.
+    The relation of a word to itself becomes that of each of its subwords to itself, not to the word's other subwords.
 
     Args:
         relation: the matrix over words.
@@ -138,17 +138,17 @@ def project_relation(
 
 
 def contract_heads(heads: Sequence[int], present: Collection[int]) -> list[int]:
-    """Take words out of a dependency tree: their children go to their heads, as far up as need be.
+    """Remove words from a dependency tree: their children are attached to their nearest remaining ancestors.
 
     Args:
         heads: the head of each word, CoNLL ids.
         present: the words that stay, numbered from 0.
 
     Returns:
-        A head for each word as before, CoNLL ids of words that are present; 0 for those that are not.
+        A head for each of the words, the CoNLL id of a word that is present; 0 for words that are not.
 
     Raises:
-        ValueError: if the heads are no tree.
+        ValueError: if the heads do not form a tree.
 
     Example:
         >>> contract_heads([2, 3, 0], {0, 2})

@@ -62,7 +62,7 @@ def split_words(text: str) -> list[str]:
 
 
 def _words(chunk: str, is_last: bool) -> Sequence[str]:
-    """The words of what stands between spaces."""
+    """The words of a chunk of text between spaces."""
     words: list[str] = []
     pending = [chunk]
     while pending:
@@ -79,7 +79,7 @@ def _words(chunk: str, is_last: bool) -> Sequence[str]:
     return tuple(words)
 
 
-# Most chunks of a text have come before.
+# Most chunks of a text have occurred before.
 _known_words = lru_cache(1 << 15)(_words)
 
 
@@ -98,7 +98,7 @@ def _split_once(part: str, is_last: bool) -> Sequence[str]:
 
 
 def is_unicode(text: str) -> bool:
-    r"""Whether every character can be written; a surrogate, as in text that was cut within an escape, cannot.
+    r"""Whether every character can be encoded; half of a surrogate pair, as in text cut within an escape, cannot.
 
     Example:
         >>> is_unicode("\N{GRINNING FACE}"), is_unicode("\ud83d")

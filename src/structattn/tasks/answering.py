@@ -1,4 +1,4 @@
-"""Answers to many examples, batch by batch, and the metrics of those that are written."""
+"""Answers to many examples, batch by batch, and the metrics of answers that are texts."""
 
 from collections.abc import Callable, Sequence
 
@@ -22,19 +22,19 @@ def answers_by_length(
     batch_size: int,
     device: torch.device | None = None,
 ) -> list[Prediction]:
-    """Answers in the order of the examples; those of similar length share a batch: less padding, same answers.
+    """Answers in the order of the examples; similar lengths share a batch, which saves padding and changes no answer.
 
-    Of long examples, such as documents, fewer share one, as attention needs memory for every pair of words.
+    Batches of long examples, such as documents, are smaller, as attention needs memory for every pair of words.
 
     Args:
-        examples: what to answer.
+        examples: the examples to answer.
         answer: answers one batch.
         size_of: the length of an example.
-        batch_size: how many examples run at a time, at most.
+        batch_size: maximum number of examples per batch.
         device: where they run; the CPU if ``None``.
 
     Raises:
-        StructAttnError: if a batch needs more memory than there is; long ones are estimated before any is tried.
+        StructAttnError: if a batch needs more memory than there is; long ones are estimated before any is run.
 
     Example:
         >>> from structattn.syntax import Sentence
@@ -62,7 +62,7 @@ def answers_by_length(
 
 
 def _batches_by_length(sizes: Sequence[int], batch_size: int) -> list[list[int]]:
-    """Batches of indices, the shortest first, each with no more pairs of words than `_PAIRS` unless it is one."""
+    """Batches of indices, the shortest first, each of one example or with at most `_PAIRS` pairs of words."""
     batches: list[list[int]] = []
     for index in sorted(range(len(sizes)), key=sizes.__getitem__):
         newest = batches[-1] if batches else None
@@ -75,12 +75,12 @@ def _batches_by_length(sizes: Sequence[int], batch_size: int) -> list[list[int]]
 def measured_texts(
     task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], *, what: str = "text"
 ) -> Evaluation:
-    """The task's metrics for answers that are written, such as translations; those that concern nothing are left out.
+    """The task's metrics for answers that are texts, such as translations, apart from those that concern no example.
 
     Args:
-        task: says which metrics.
-        examples: with the right texts as labels.
-        predictions: one for each.
+        task: the task, which names the metrics.
+        examples: with the gold texts as labels.
+        predictions: one for each example.
         what: what an error calls the text.
 
     Raises:

@@ -37,13 +37,13 @@ class AttachmentModel(TaskModel):
     For an encoder of projective trees, gold trees that are not projective are projectivised first.
 
     Args:
-        encoder: one that attends to heads, see ``latent_trees``.
+        encoder: an encoder that attends to heads, see ``latent_trees``.
         task: the task.
         vocabulary: the words.
 
     Raises:
-        ConfigError: if the encoder has no latent trees; words that choose their heads alone, as in simple attention,
-            make none.
+        ConfigError: if the encoder has no latent trees; words that choose their heads independently, as in simple
+            attention, form none.
 
     Example:
         >>> from structattn.encoders import build
@@ -103,7 +103,7 @@ class AttachmentModel(TaskModel):
         return {**self.encoder.config, "task": self.task.to_dict()}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """The vocabulary, and what the encoder needs."""
+        """Write the vocabulary and the files of the encoder; return the configuration."""
         write_vocabulary(self.vocabulary, folder / VOCABULARY)
         return {**self.config, **self.encoder.write_files(folder)}
 
@@ -128,7 +128,7 @@ class AttachmentModel(TaskModel):
         return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
 
     def predict(self, examples: Sequence[Item], *, batch_size: int = 64) -> list[Prediction]:
-        """The best tree of each sentence, its heads as CoNLL ids with spaces between; see ``TaskModel.predict``."""
+        """The best tree of each sentence, its heads as CoNLL ids separated by spaces; see ``TaskModel.predict``."""
         found = checked_examples(examples, self.task, batch_size=batch_size)
         with evaluating(self):
             return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size, device=self.device)

@@ -54,8 +54,8 @@ def check_batch(batch: Any, kind: type) -> None:
     """Refuse texts and examples where a model's ``forward`` expects the tensors of a batch.
 
     Args:
-        batch: what came.
-        kind: what the model's ``collate`` makes.
+        batch: the argument of ``forward``.
+        kind: the type that the model's ``collate`` returns.
 
     Raises:
         TypeError: for anything else.
@@ -74,10 +74,10 @@ def check_batch(batch: Any, kind: type) -> None:
 def naming_example(error: MissingStructure, ids: Sequence[str]) -> MissingStructure:
     """The error about a sentence of a batch, with the id of its example.
 
-    Batches are sorted by length, so a number within one says nothing to the reader of a data file.
+    Batches are sorted by length, so an index within one means nothing to the reader of a data file.
 
     Args:
-        error: what an encoder raised.
+        error: the error that an encoder raised.
         ids: those of the examples of the batch.
 
     Example:

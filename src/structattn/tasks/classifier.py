@@ -16,12 +16,12 @@ class Classifier(nn.Module):
 
     MS-SAN uses ReLU, DiSAN ELU, Tai et al. (2015, section 4.2) a sigmoid: with the
     combination ``tai`` as input, ``W_1 [u*v; |u-v|] + b_1`` is exactly their ``W_x h_x + W_+ h_+ + b_h``.
-    Matrices start Glorot-uniform and biases at zero, as DiSAN has it.
+    Matrices are initialised Glorot-uniform and biases to zero, as in DiSAN.
 
     Args:
         input_dim: width of the input.
         num_outputs: number of classes.
-        hidden: width of the layer between.
+        hidden: width of the hidden layer.
         activation: ``"relu"``, ``"elu"``, ``"tanh"`` or ``"sigmoid"``.
         dropout: share of the inputs of both layers that is dropped in training.
         output_bias: whether ``b_2`` exists; DiSAN's code has none on SST.
@@ -67,10 +67,10 @@ class Classifier(nn.Module):
         """The layers that a configuration describes.
 
         Args:
-            config: width, activation, dropout (none if it does not say) and bias.
+            config: width, activation, dropout (none if it is not set) and bias.
             input_dim: width of the input.
             num_outputs: number of classes.
-            hidden: width of the layer between, where the configuration has none.
+            hidden: width of the hidden layer, if the configuration has none.
             activation: its activation, likewise.
         """
         return cls(

@@ -1,4 +1,4 @@
-"""The configuration of what stands above an encoder: a classifier of sentences or words, or a decoder and a search."""
+"""The configuration of the layers above an encoder: a classifier of sentences or words, or a decoder and a search."""
 
 import math
 from collections.abc import Mapping
@@ -10,7 +10,7 @@ from structattn.syntax.options import Option, check, check_choices, check_known
 from structattn.tasks.combine import COMBINATIONS
 
 ACTIVATIONS: Mapping[str, str] = {"relu": "ReLU", "elu": "ELU", "tanh": "Tanh", "sigmoid": "Sigmoid"}
-"""The class of ``torch.nn`` behind the name of each activation of a classifier."""
+"""From the name of each activation of a classifier to its class in ``torch.nn``."""
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class ClassifierConfig:
         hidden: width of the hidden layer; the task's own if ``None``.
         activation: activation of the hidden layer: ``relu``, ``elu``, ``tanh`` or ``sigmoid``; if ``None``, a
             sigmoid for scores and ReLU otherwise. DiSAN uses ``elu``.
-        dropout: on the inputs of both layers; the encoder's own ``dropout`` if ``None``.
-        combine: how the vectors of a pair become one, see ``COMBINATIONS``; the task's own if ``None``. DiSAN uses
+        dropout: dropout on the inputs of both layers; the encoder's own ``dropout`` if ``None``.
+        combine: how to combine the vectors of a pair, see ``COMBINATIONS``; the task's own if ``None``. DiSAN uses
             ``product_signed``.
         output_bias: whether the last layer has a bias.
         label_smoothing: share of the target probability spread over all classes.
@@ -78,10 +78,10 @@ class DecoderConfig:
         name: name of a decoder.
         options: keyword arguments of the decoder's builder.
         source: token unit of the source: words, characters, or subwords learnt from the training data. If both sides
-            are subwords, they are learnt from both together and have the same ids.
+            use subwords, these are learnt jointly and share their ids.
         target: token unit of the target.
         vocab_size: maximum number of subwords.
-        label_smoothing: share of the target probability that goes to all tokens.
+        label_smoothing: share of the target probability spread over all tokens.
         beam: number of unfinished hypotheses in search; 1 is greedy.
         length_penalty: a text of ``n`` tokens scores ``log p / n ** length_penalty``.
         max_length_ratio: a text has at most ``max_length_ratio * n + 10`` tokens for ``n`` tokens of the source.

@@ -1,7 +1,7 @@
-"""A trained classifier as one program of ``torch.export``, which runs where there is torch and nothing of this package.
+"""A trained classifier as one ``torch.export`` program, which needs torch but not this package.
 
 The program takes the tensors of one batch by name, a mapping for each sentence of an example, and returns the
-probabilities of the labels. What the names mean, the labels and the words stand beside it in the file.
+probabilities of the labels. The file also contains the names, the labels and the words.
 """
 
 import io
@@ -26,11 +26,11 @@ from structattn.syntax.files import replace_bytes
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.sentence_model import SentenceModel
 
-#: The file inside of the program's that describes it.
+#: The file within the program file that describes it.
 DESCRIPTION = "description.json"
 # How far the program's probabilities may be from the model's: other kernels add up in another order.
 _TOLERANCE = 1e-5
-# Sizes of a first batch, all different from each other: torch takes equal ones for one.
+# Size of the first batch, different from its other sizes: torch treats equal sizes as the same.
 _BATCH = 3
 
 
@@ -42,15 +42,15 @@ def export_program(
     Args:
         model: a model that classifies sentences or pairs.
         path: the file; ``torch.export.load(path).module()`` reads it.
-        examples: a few examples with all that the model reads, such as trees; generated ones if ``None``.
-        check: whether the file is read again and its answers to all examples are compared with the model's.
+        examples: a few examples with everything that the model reads, such as trees; generated ones if ``None``.
+        check: whether to read the file back and compare its answers with the model's.
 
     Returns:
         The largest difference between two probabilities, if they were compared.
 
     Raises:
         ConfigError: for another kind of model, for one with latent structure, whose operators are compiled in this
-            package, or for examples without what it reads.
+            package, or for examples that lack what it reads.
         StructAttnError: if the program's answers differ from the model's.
 
     Example:
@@ -81,7 +81,7 @@ def export_program(
             "words": list(model.vocabulary.words),
             "lowercase": model.vocabulary.lowercase,
         }
-        # In memory first: a process whose disk is full while torch writes into a file is aborted.
+        # In memory first: torch aborts the process if the disk is full while it writes to a file.
         whole = io.BytesIO()
         torch.export.save(program, whole, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
         with replace_bytes(path) as stream:
@@ -131,7 +131,7 @@ def _without_package(program: ExportedProgram) -> ExportedProgram:
 
 
 def _token2token(*inputs: Any) -> tuple[Tensor, Tensor]:
-    # What the kernel returns beside is for the gradient.
+    # The second result of the kernel is for the gradient only.
     return written_out(*inputs), torch.zeros_like(inputs[0])
 
 

@@ -65,7 +65,7 @@ def binary(
 def build_fact_parts(
     name: str, vocab_size: int, options: Mapping[str, Any]
 ) -> tuple[FactReader, MemoryHops | FactChain, dict[str, Any]]:
-    """What reads the facts and what selects them, with fresh parameters, and all options, defaults included.
+    """The reader and the selection of a model, with fresh parameters, and all its options, defaults included.
 
     Args:
         name: a key of ``FACT_MODELS``.

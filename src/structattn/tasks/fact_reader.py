@@ -1,6 +1,6 @@
 """Stories and questions as tensors, and their vectors for every step of a selection.
 
-Memory networks and chains of facts both read with it.
+Memory networks and chains of facts share this reader.
 
 Reference: Sukhbaatar et al. (2015), End-to-end memory networks, sections 2.2 and 4.1.
 """
@@ -24,7 +24,7 @@ class FactBatch:
         question: word ids of each question, 0 at padding.
         target: index of the answer, 0 where it is unknown.
         weight: factor of each example's loss, zero where the answer is unknown.
-        dropped: how many facts of each story were left out in front, as only the last ones are kept.
+        dropped: how many facts at the start of each story were dropped, as only the last ones are kept.
         ids: the examples' ids.
         num_labelled: how many examples have an answer that the model knows.
     """
@@ -58,15 +58,15 @@ class FactBatch:
 
 
 class FactReader(nn.Module):
-    """The vectors of a question and its facts: one table more than steps, each shared by two neighbouring steps.
+    """Embeds a question and its facts, with one table more than steps, as neighbouring steps share a table.
 
-    The question is read with the first table; step ``k`` compares with table ``k`` and brings back table ``k + 1``
+    The first table embeds the question; step ``k`` takes its keys from table ``k`` and its values from table ``k + 1``
     (adjacent tying: Sukhbaatar et al. 2015, section 2.2).
 
     The last table starts with four times the standard deviation of the others, .2. Its values carry the answer earlier
     in training than those of other steps, so that the last step selects the fact with the answer and the steps before
-    it the facts that lead there. From tables alike, chains take their facts in either order; and from the
-    variance of one tenth in the code of Kim et al. (2017) models learn more stories by heart.
+    it the facts that lead there. With equal deviations, chains select their facts in either order; and with
+    the variance of one tenth in the code of Kim et al. (2017) models memorise more stories.
 
     Args:
         vocab_size: number of word ids.

@@ -128,7 +128,7 @@ class FactModel(TaskModel):
         """Plain values that describe everything but the words and the parameters.
 
         Raises:
-            ConfigError: if the model was put together from parts.
+            ConfigError: if the model was not made by name.
         """
         if self.description is None:
             raise ConfigError("this model cannot be saved: expected one that FactModel.build made by name")
@@ -136,7 +136,7 @@ class FactModel(TaskModel):
         return {**self.description, **sizes}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """The vocabulary."""
+        """Write the vocabulary; return the configuration."""
         write_vocabulary(self.vocabulary, folder / VOCABULARY)
         return self.config
 
@@ -168,7 +168,7 @@ class FactModel(TaskModel):
         return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
 
     def predict(self, examples: Sequence[Item] | FactBatch, *, batch_size: int = 64) -> list[Prediction]:
-        """Answers and the facts they rest on, see ``TaskModel.predict``."""
+        """Answers and the facts selected for them, see ``TaskModel.predict``."""
         with evaluating(self):
             if isinstance(examples, FactBatch):
                 return self._answers(examples)
@@ -179,10 +179,10 @@ class FactModel(TaskModel):
             return answers
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
-        """The task's metrics, and over the examples with as many supporting facts as there are steps:
+        """The task's metrics, and the accuracy of the selected facts.
 
-        ``fact_accuracy``, the share whose selected facts are the supporting ones in the order of the file, and
-        ``fact_set_accuracy``, in any order.
+        Over the examples with as many supporting facts as there are steps, ``fact_accuracy`` is the share whose
+        selected facts are the supporting ones in the order of the file, and ``fact_set_accuracy`` in any order.
 
         Raises:
             ValueError: if an example has no answer, or there are no examples.

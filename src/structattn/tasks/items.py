@@ -1,4 +1,4 @@
-"""Whatever users pass to a model (examples, sentences, texts, pairs), as examples of its task."""
+"""Converts what users pass to a model (examples, sentences, texts, pairs) to examples of its task."""
 
 from collections.abc import Sequence
 
@@ -44,7 +44,7 @@ def example_of(item: Item, index: int, task: Task) -> Example:
         task: says how many sentences an example has.
 
     Raises:
-        ValueError: if it has another number of sentences than the task takes.
+        ValueError: if it does not have as many sentences as the task takes.
         ConfigError: if a sentence is longer than the task allows, and may not be truncated.
         TypeError: if it is none of the above.
 
@@ -64,7 +64,7 @@ def example_of(item: Item, index: int, task: Task) -> Example:
 
 
 def checked_examples(items: Sequence[Item], task: Task, *, batch_size: int) -> list[Example]:
-    """What ``predict`` was given, as examples.
+    """The inputs of ``predict`` as examples.
 
     Args:
         items: as ``example_of`` takes them.
@@ -73,8 +73,8 @@ def checked_examples(items: Sequence[Item], task: Task, *, batch_size: int) -> l
 
     Raises:
         ConfigError: if the batch size is below 1.
-        ValueError: if one has another number of sentences than the task takes.
-        TypeError: for one text instead of a list, or an item that is no example.
+        ValueError: if one does not have as many sentences as the task takes.
+        TypeError: for one text instead of a list, or an item that ``example_of`` refuses.
 
     Example:
         >>> from structattn.tasks import get_task

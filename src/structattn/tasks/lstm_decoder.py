@@ -72,7 +72,6 @@ class LSTMDecoder(nn.Module):
         with torch.no_grad():
             self.embedding.weight[0] = 0.0
         self.bridge = None if vector_dim is None else glorot_linear(vector_dim, 2 * num_layers * dim)
-        # torch warns of dropout where there is nothing between layers.
         self.lstm = LSTM(dim, dim, num_layers=num_layers, dropout=dropout)
         self.attention = attention
         self.mix = glorot_linear(dim if attention is None else source_dim + dim, dim, bias=False)

@@ -1,4 +1,4 @@
-"""Errors for too little memory, before and after a batch is tried, in terms of the options the user chose."""
+"""Errors about too little memory, before and after a batch is run, in terms of the options the user chose."""
 
 import contextlib
 from collections.abc import Callable, Iterator
@@ -11,19 +11,19 @@ from structattn.syntax.errors import StructAttnError
 from structattn.tasks.memory_estimate import estimated_bytes
 
 TRIED_PAIRS = 2**22
-"""Pairs of words of a batch that is tried without an estimate: 64 sentences of 256 words need a few GB at most."""
+"""Pairs of words of a batch that is run without an estimate: 64 sentences of 256 words need a few GB at most."""
 
 _SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 @contextlib.contextmanager
 def explained_memory(examples: int, longest: int, *, options: str) -> Iterator[None]:
-    """Say which batch needed more memory than there is, and which options make it smaller.
+    """Report which batch ran out of memory, and which options make it smaller.
 
     Args:
-        examples: of the batch.
+        examples: number of examples of the batch.
         longest: number of words of its longest example.
-        options: what makes a batch smaller, as the error names it.
+        options: the options that make a batch smaller, as the error names them.
 
     Raises:
         StructAttnError: in place of torch's and Python's own errors.
@@ -56,21 +56,21 @@ def check_memory(
     options: str,
     more: int = 0,
 ) -> None:
-    """Refuse a batch that needs more memory than is free, before it is tried.
+    """Refuse a batch that needs more memory than is free, before it is run.
 
-    A system that runs out of memory ends a process without a word. Small batches are not estimated.
+    A system that runs out of memory kills a process without a message. Small batches are not estimated.
 
     Args:
-        work: done on a batch.
+        work: the work on a batch.
         example: the longest of the batch.
         count: how many examples the batch has.
         longest: the length of that example, in words.
         device: where the work is done.
-        options: what makes a batch smaller, as the error names it.
-        more: bytes that are needed beside those of the batch.
+        options: the options that make a batch smaller, as the error names them.
+        more: bytes that are needed in addition to those of the batch.
 
     Raises:
-        StructAttnError: with the batch, and the memory that it needs and that is free.
+        StructAttnError: with the batch, the memory that it needs, and the memory that is free.
     """
     if count * longest**2 <= TRIED_PAIRS:
         return
@@ -83,9 +83,9 @@ def check_memory(
 
 
 def free_bytes(device: torch.device) -> int | None:
-    """The memory that is free on a device; ``None`` where the system does not say.
+    """The memory that is free on a device; ``None`` if the system does not report it.
 
-    On a CPU what Linux calls available, or what is left to the control group of the process, if that is less.
+    On a CPU, the memory that Linux reports as available, or that the control group of the process has left, if less.
 
     Example:
         >>> free = free_bytes(torch.device("cpu"))
@@ -93,7 +93,7 @@ def free_bytes(device: torch.device) -> int | None:
         True
     """
     if device.type == "cuda":
-        # What torch keeps for its next tensors is free too.
+        # Memory that torch has reserved for its next tensors is free too.
         kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
         return int(torch.cuda.mem_get_info(device)[0]) + int(kept)
     if device.type != "cpu":

@@ -1,4 +1,4 @@
-"""The memory that a batch will need, from what the same work needs on a few first words.
+"""The memory that a batch will need, estimated from runs on its first words.
 
 Most encoders need memory for every pair of words, so it grows with the square of the length. The tensors of three short
 runs are counted, a parabola through them gives the bytes of an example of any length, and a longer run checks it.
@@ -15,17 +15,17 @@ from torch.utils._pytree import tree_iter
 
 from structattn.data import Example
 
-# Words of the longest run that the parabola goes through; one of twice as many shows whether it is right.
+# Words of the longest run that the parabola goes through; a run on twice as many checks it.
 _MEASURED = 384
 _TOLERANCE = 0.2
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Counts the bytes of the tensors that operations make, for as long as each is alive.
+    """Counts the bytes of the tensors that operations create, for as long as each is alive.
 
     Attributes:
-        live: how many there are now.
-        peak: how many there were at once, at most.
+        live: number of bytes alive now.
+        peak: maximum number of bytes alive at once.
     """
 
     def __init__(self) -> None:
@@ -37,7 +37,7 @@ class _LiveBytes(TorchDispatchMode):
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for value in tree_iter((args, kwargs)):
             if isinstance(value, torch.Tensor):
-                self._known.add(value.untyped_storage())  # was there before
+                self._known.add(value.untyped_storage())  # existed before
         result = func(*args, **(kwargs or {}))
         for value in tree_iter(result):
             if isinstance(value, torch.Tensor):
@@ -58,7 +58,7 @@ class _LiveBytes(TorchDispatchMode):
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
-    """The bytes of the tensors that some work makes, at most at once.
+    """The maximum number of bytes alive at once in the tensors that some work creates.
 
     Example:
         >>> peak_bytes(lambda: [torch.zeros(1000) + 1 for _ in range(3)])
@@ -74,13 +74,13 @@ def estimated_bytes(work: Callable[[list[Example]], object], example: Example, *
     """The bytes that work on this many examples of the same length will need.
 
     Args:
-        work: done on a batch.
+        work: the work on a batch.
         example: the longest of the batch.
         count: how many examples the batch has.
 
     Returns:
-        ``None`` if the need does not grow with the length as a parabola does, such as that of a backbone which reads
-        no more than its first 512 tokens.
+        ``None`` if the memory does not grow quadratically with the length, as with a backbone that reads only its first
+        512 tokens.
     """
     longest = max(map(len, example.sentences))
     most = min(_MEASURED, longest)
@@ -92,7 +92,7 @@ def estimated_bytes(work: Callable[[list[Example]], object], example: Example, *
     found = _bytes_of(work, example, known, copies=1)
     if abs(_extrapolated(lengths, alone, known) - found) > _TOLERANCE * found:
         return None
-    # What a batch shares, such as parameters' gradients or distances between places, is there once.
+    # What a batch shares, such as gradients of parameters or distances between positions, exists once.
     further = [_bytes_of(work, example, words, copies=2) - first for words, first in zip(lengths, alone, strict=True)]
     return round(
         _extrapolated(lengths, alone, longest) + (count - 1) * max(0.0, _extrapolated(lengths, further, longest))

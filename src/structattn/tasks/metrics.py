@@ -4,7 +4,7 @@ Each metric is written once, over weighted examples. With weights of one it is t
 it is the metric of that resample, which is how ``training.significance`` runs ten thousand of them at once.
 
 A label that never occurred in training needs no special case: the model cannot predict it, so its examples count as
-wrong in accuracy and bring a class of F1 zero into macro F1.
+wrong in accuracy and add a class with an F1 of zero to macro F1.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -52,7 +52,7 @@ class Metric:
 
     @property
     def of_counts(self) -> "Metric":
-        """The same metric of what is counted in each example in place of its predicted answer.
+        """The same metric, computed from the counts of each example in place of its predicted answer.
 
         Raises:
             TypeError: if it is not ``Counted``.
@@ -66,19 +66,19 @@ class Metric:
             True
         """
         if not isinstance(self.function, Counted):
-            raise TypeError(f"{self.name} is not made from counts")
+            raise TypeError(f"{self.name} is not computed from counts")
         given = Sums(lambda gold, counts: counts, self.function.score)
         return replace(self, is_numeric=True, function=given)
 
     def concerns_any(self, gold: Labels | Scores) -> bool:
-        """Whether there is an example that it is computed on."""
+        """Whether the metric is computed on any of the examples."""
         return self.concerns is None or bool(self.concerns(np.asarray(gold)).any())
 
     def value(self, gold: Labels | Scores, predicted: Labels | Scores | Counts) -> float:
         """The metric of one system.
 
         Raises:
-            ValueError: if there are no examples, or not as many answers as questions.
+            ValueError: if there are no examples, or not one answer per example.
         """
         return float(self.values(gold, predicted, weights=np.ones((1, len(gold))))[0])
 
@@ -86,7 +86,7 @@ class Metric:
         """The metric under each row of example weights.
 
         Raises:
-            ValueError: if there are no examples, or not as many answers as questions.
+            ValueError: if there are no examples, or not one answer per example.
         """
         (values,) = self.of_systems(gold, [predicted])(weights)
         return values
@@ -94,14 +94,14 @@ class Metric:
     def of_systems(
         self, gold: Labels | Scores, systems: Sequence[Labels | Scores | Counts]
     ) -> Callable[[Weights], Sequence[Values]]:
-        """The metric of several systems on the same examples, to be asked for under many weights.
+        """The metric of several systems on the same examples, as a function of the weights.
 
         Returns:
-            ``weights -> [values of a system, ...]``, as ``values`` has them. What does not depend on the weights is
+            ``weights -> [values of a system, ...]``, as ``values`` returns them. What does not depend on the weights is
             computed once, and ``Sums`` of all systems are one product of matrices.
 
         Raises:
-            ValueError: if there are no examples, or not as many answers as questions.
+            ValueError: if there are no examples, or not one answer per example.
 
         Example:
             >>> measured = metric("accuracy").of_systems(["a", "b"], [["a", "a"], ["a", "b"]])
@@ -206,14 +206,14 @@ def _squared_errors(gold: np.ndarray, predicted: np.ndarray) -> Counts:
 
 
 def _averaged(values: np.ndarray) -> Counts:
-    """Of a mean over examples, what is added up above and below the line."""
+    """The terms of a mean over examples: those of the numerator and those of the denominator."""
     return np.stack([values, np.ones(len(values))], axis=1)
 
 
 def _macro_f1(totals: Float[np.ndarray, "sample count"]) -> Values:
     right, in_gold, in_predicted = _by_label(totals)
     either = in_gold + in_predicted
-    # A resample may lack a label altogether; then it has no F1 and leaves the mean.
+    # A resample may lack a label altogether; then it has no F1 and is left out of the mean.
     return ratio(ratio(2 * right, either).sum(1), (either > 0).sum(1))
 
 
@@ -226,7 +226,7 @@ def _matthews(totals: Float[np.ndarray, "sample count"]) -> Values:
 
 
 def _label_counts(gold: np.ndarray, predicted: np.ndarray) -> Counts:
-    """Whether an example is right and has the label, has it, and was given it; for each label."""
+    """For each label, whether it is both gold and predicted, gold, and predicted in each example."""
     labels, ids = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
     has, given = (side[:, None] == np.arange(len(labels)) for side in (ids[: len(gold)], ids[len(gold) :]))
     return np.concatenate([has & given, has, given], axis=1).astype(np.float64)
@@ -258,7 +258,7 @@ def _correlation(first: np.ndarray, second: np.ndarray, weights: np.ndarray) -> 
     first = first - ratio((weights * first).sum(1, keepdims=True), total)
     second = second - ratio((weights * second).sum(1, keepdims=True), total)
     spreads = (weights * first**2).sum(1), (weights * second**2).sum(1)
-    # Rounding leaves a tiny spread where a series is constant; what is below it is no correlation.
+    # Rounding leaves a constant series a tiny spread; below it there is no correlation.
     is_known = np.minimum(*spreads) > _TINY**2 * total[:, 0]
     together = np.where(is_known, (weights * first * second).sum(1), 0.0)
     correlation: np.ndarray = np.clip(ratio(together, np.sqrt(spreads[0] * spreads[1])), -1.0, 1.0)
@@ -266,7 +266,7 @@ def _correlation(first: np.ndarray, second: np.ndarray, weights: np.ndarray) -> 
 
 
 def _ranks(series: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "sample example"]:
-    """Mean ranks of a series in which example ``i`` stands ``weights[:, i]`` times."""
+    """Mean ranks of a series in which example ``i`` occurs ``weights[:, i]`` times."""
     distinct, groups = np.unique(series, return_inverse=True)
     order = np.argsort(groups, kind="stable")
     starts = np.searchsorted(groups[order], np.arange(len(distinct)))

@@ -23,19 +23,19 @@ from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
 TREE_PARSER = "tree_parser"
-"""The key of ``config.json`` under which a model remembers its parser."""
+"""The key of ``config.json`` under which a model records its parser."""
 
 
 @dataclass(frozen=True)
 class ModelConfig:
-    """What a model is made of, apart from what it learns from its training examples.
+    """The configuration of a model, apart from what its training examples determine.
 
     Attributes:
         encoder: name of an encoder, or ``module:function``.
         options: keyword arguments of its builder.
-        embedder: name and options of what gives it the states of words; see ``structattn.encoders.build``.
+        embedder: name and options of the embedder that gives the states of words; see ``structattn.encoders.build``.
         classifier: the layers between sentence vectors and labels.
-        decoder: what writes texts instead.
+        decoder: the decoder in place of the classifier, for tasks whose answer is a text.
         trees: the phrase trees that sentences get before they are encoded.
         nodes: train on the labels of all words and phrases of a tree in one encoding of the sentence.
         min_count: rarer words of the training examples are unknown.
@@ -55,7 +55,7 @@ class ModelConfig:
     frozen_words: Sequence[str] = ()
 
     def vocabulary_of(self, examples: Sequence[Example]) -> Vocabulary:
-        """The words of training examples; those of streamed ones have been counted."""
+        """The vocabulary of training examples; words of streamed examples are already counted."""
         options: dict[str, Any] = {"lowercase": self.lowercase, "frozen_words": self.frozen_words}
         if isinstance(examples, StreamedExamples):
             return Vocabulary.from_counts(examples.counts, self.min_count, **options)
@@ -63,7 +63,7 @@ class ModelConfig:
 
     @property
     def classifier_with_dropout(self) -> ClassifierConfig:
-        """The classifier, with the encoder's own dropout if it does not say how much."""
+        """The classifier, with the encoder's own dropout if it sets none."""
         if self.classifier.dropout is not None:
             return self.classifier
         dropout = self.options.get("dropout", options_of(self.encoder).get("dropout", 0.0))
@@ -82,17 +82,17 @@ class ModelConfig:
 
 @runtime_checkable
 class TreeFinder(Protocol):
-    """Gives dependency trees to sentences that come without, as ``parsing.MissingTrees`` does.
+    """Adds dependency trees to sentences that have none, as ``parsing.MissingTrees`` does.
 
     Attributes:
-        found: how many sentences it gave trees.
+        found: how many sentences it added trees to.
     """
 
     found: int
 
     @property
     def summary(self) -> str:
-        """How many sentences had no tree, what found one for them, and where the parses are kept."""
+        """How many sentences had no tree, which parser found one, and where the parses are kept."""
         ...
 
     @property
@@ -101,11 +101,11 @@ class TreeFinder(Protocol):
         ...
 
     def log(self, logger: logging.Logger, option: str) -> None:
-        """Log what was found, if anything was, and the option that names another parser."""
+        """Log the summary if any trees were found, and the option that selects another parser."""
         ...
 
     def keep(self) -> None:
-        """Keep parses from now on, for the next time that the same sentences come."""
+        """Keep parses from now on, for the next time that the same sentences occur."""
         ...
 
     def __call__(self, examples: Sequence[Example]) -> list[Example]:
@@ -122,8 +122,8 @@ class TaskModel(SavedModel):
     Attributes:
         task: the task.
         labels: the classes; none for texts and trees.
-        find_trees: gives trees to sentences that come without, before they are encoded; remembered by the saved model.
-            ``None`` for a model that needs none, or learnt from trees that came with its data.
+        find_trees: adds trees to sentences that have none, before they are encoded; saved with the model. ``None`` for
+            a model that needs no trees, or was trained on trees that came with its data.
     """
 
     task: Task
@@ -137,13 +137,13 @@ class TaskModel(SavedModel):
     def from_examples(
         cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
     ) -> "TaskModel":
-        """A fresh model with what it learns from its training examples beforehand: vocabulary, classes, subwords.
+        """A fresh model, with the vocabulary, classes and subwords of its training examples.
 
         Args:
             task: the task.
-            config: what the model is made of.
-            examples: what it will be trained on.
-            sentences: the whole sentences among them, whose words make the vocabulary; the examples if ``None``.
+            config: the configuration of the model.
+            examples: the training examples.
+            sentences: the whole sentences among them, which the vocabulary is built from; the examples if ``None``.
 
         Raises:
             ConfigError: for an unknown encoder or option, or examples that do not fit the task.
@@ -156,7 +156,7 @@ class TaskModel(SavedModel):
 
         Args:
             config: as the property of that name.
-            folder: holds what ``write_files`` wrote.
+            folder: contains the files that ``write_files`` wrote.
         """
 
     @abstractmethod
@@ -166,7 +166,7 @@ class TaskModel(SavedModel):
         Raises:
             ConfigError: if the model has no vocabulary.
             ValueError: for no examples, an example with the wrong number of sentences, or a score out of range.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
+            TypeError: if an item is not an example, sentence, text or tuple of these.
         """
 
     @abstractmethod
@@ -187,9 +187,9 @@ class TaskModel(SavedModel):
             batch_size: examples per batch.
 
         Raises:
-            ConfigError: if the batch size is below 1, or the model has no vocabulary and is given no batch.
+            ConfigError: if the batch size is below 1, or the model has no vocabulary and is not given a batch.
             ValueError: if an example has the wrong number of sentences.
-            TypeError: if an item is none of example, sentence, text or tuple of these.
+            TypeError: if an item is not an example, sentence, text or tuple of these.
             MissingStructure: if a sentence lacks a tree that the encoder needs.
         """
 
@@ -209,7 +209,7 @@ class TaskModel(SavedModel):
     def with_trees(self, examples: Sequence[Example]) -> list[Example]:
         """The examples as ``predict`` encodes them: truncated, and with trees if the model has a parser to find them.
 
-        What is truncated is not parsed.
+        Sentences are truncated before they are parsed.
 
         Raises:
             ConfigError: for a sentence that is longer than the task allows, and may not be truncated.
@@ -218,19 +218,19 @@ class TaskModel(SavedModel):
         return limited if self.find_trees is None else self.find_trees(limited)
 
     def without_parser(self) -> "TaskModel":
-        """The same model, all parts shared, that finds no trees: only prediction needs them."""
+        """The same model without its parser, which only prediction needs; all parts are shared."""
         shared = copy.copy(self)
         shared.find_trees = None
         return shared
 
     def loss(self, batch: Any) -> Float[Tensor, ""]:
-        """What training minimises, of a batch or of a sequence of examples; see ``loss_of``."""
+        """The training loss of a batch or of a sequence of examples; see ``loss_of``."""
         if isinstance(batch, Sequence):
             batch = self.collate(batch)
         return self.loss_of(self(batch), batch)
 
     def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Predict, and measure against the answers that the examples have."""
+        """Predict, and measure the predictions against the answers of the examples."""
         return self.measure(examples, self.predict(examples, batch_size=batch_size))
 
     def size_of(self, example: Example) -> int:

@@ -1,7 +1,7 @@
 """Labels for every word and phrase of a tree, learnt in one encoding of the sentence.
 
-The one kind of supervision here on the states of an encoder rather than on its vector. Socher et al. 2013 label every
-phrase of the Stanford Sentiment Treebank; Tai et al. 2015 and Nguyen et al. 2020 train on all of them at once and
+Of a ``SentenceModel``, only this supervises the states of an encoder rather than its vector. Socher et al. 2013 label
+every phrase of the Stanford Sentiment Treebank; Tai et al. 2015 and Nguyen et al. 2020 train on all of them at once and
 measure at the root.
 """
 
@@ -24,13 +24,13 @@ from structattn.tasks.task import Task
 def with_node_classes(batch: TaskBatch, task: Task, classes: Mapping[str, int]) -> TaskBatch:
     """The batch with the class of each node: the labels of its phrase trees, renamed as the task says.
 
-    Labels that are no class, such as those the task drops, count as none; an example without any other is not
+    Labels that are not classes, such as those the task drops, are ignored; an example without any other is not
     labelled.
 
     Args:
         batch: examples of one sentence each.
         task: renames labels.
-        classes: number of each class.
+        classes: index of each class.
 
     Raises:
         ConfigError: if examples are pairs.
@@ -81,11 +81,11 @@ def node_logits(classifier: nn.Module, encoding: Encoding, batch: TaskBatch) -> 
 def node_loss(
     logits: Float[Tensor, "batch node label"], batch: TaskBatch, *, label_smoothing: float = 0.0
 ) -> Float[Tensor, ""]:
-    """The mean cross-entropy over all nodes with a class, each with the weight of its example; zero if none counts.
+    """The mean cross-entropy over all nodes with a class, each with the weight of its example; zero without any.
 
     Args:
         logits: class scores of every node.
-        batch: has the classes.
+        batch: the batch with the classes.
         label_smoothing: share of the target probability that is spread over all classes.
 
     Example:

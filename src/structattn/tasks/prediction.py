@@ -39,8 +39,8 @@ class Evaluation:
     """Predictions and their metrics.
 
     Attributes:
-        metrics: value of each metric of the task. ``unseen_labels`` is there when some gold labels are none of the
-            model's classes: how many examples that concerns, or of a tagger how many words. They count as wrong.
+        metrics: value of each metric of the task. ``unseen_labels`` is present if some gold labels are not classes
+            of the model: the number of such examples or, for a tagger, words. They count as wrong.
         predictions: one for each example, in order.
         gold: the true answers, in the same order.
     """

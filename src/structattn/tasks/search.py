@@ -19,10 +19,10 @@ State = Mapping[str, Tensor]
 Step = Callable[[Int[Tensor, " row"], State], tuple[Float[Tensor, "row token"], State]]
 """From the last tokens ``(row,)`` and a state to log-probabilities ``(row, token)`` and the next state.
 
-The tensors given are not modified; those that do not change from step to step are best returned as they came."""
+It does not modify the tensors given, and should return those that do not change from step to step as they are."""
 
 
-# Sequences whose search is over leave the batch once so few remain; to leave costs a copy of the state.
+# Finished sequences are removed from the batch once at most this share remains; removal costs a copy of the state.
 _WORTHWHILE = 0.75
 
 
@@ -46,7 +46,7 @@ def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], be
         step: the model.
         state: the model's state before the first token, a row for each sequence.
         limits: how many tokens each sequence may have, its end included; at its limit a sequence must end.
-        begin: the token that stands before the first one.
+        begin: the token before the first one.
         end: the token that ends a sequence.
 
     Example:
@@ -88,17 +88,17 @@ def beam_search(
     beam: int = 5,
     length_penalty: float = 0.0,
 ) -> SearchResult:
-    r"""Keep the best unfinished sequences at each step; answer the best finished one.
+    r"""Keep the best unfinished sequences at each step; return the best finished one.
 
     A sequence of ``n`` tokens, its end included, scores ``log p / n ** length_penalty``. Each kept sequence may end at
     each step without taking a place in the beam; a search ends when no unfinished sequence can score more than the best
-    finished one. With a beam as wide as there are sequences the answer is exact.
+    finished one. With a beam as wide as the number of sequences the answer is exact.
 
     Args:
         step: the model.
         state: as for `greedy_search`.
         limits: as for `greedy_search`.
-        begin: the token that stands before the first one.
+        begin: the token before the first one.
         end: the token that ends a sequence.
         beam: how many unfinished sequences are kept.
         length_penalty: 0 prefers short sequences, as probabilities do; 1 compares means over tokens.

@@ -1,4 +1,4 @@
-"""``SentenceModel``: any encoder under any task. It turns examples into batches, batches into a loss, and answers.
+"""``SentenceModel``: any encoder with any task. It turns examples into batches, and batches into a loss or answers.
 
 Training calls ``collate`` and ``loss``; inference calls ``predict`` and ``evaluate``.
 """
@@ -36,7 +36,7 @@ class SentenceModel(TaskModel):
     """``softmax(classifier(combine(encoder(a), encoder(b))))``, one encoder for both sentences of a pair.
 
     Classification is trained with cross-entropy. Regression is trained with ``KL(p || p_hat)`` against the
-    distribution of Tai et al. (2015, section 4.2) and answers ``r . p_hat``; both are one loss here, the divergence
+    distribution of Tai et al. (2015, section 4.2) and predicts ``r . p_hat``; both are one loss here, the divergence
     between a target distribution and the predicted one.
 
     Args:
@@ -44,7 +44,7 @@ class SentenceModel(TaskModel):
         task: the task.
         labels: the classes, where the task takes them from its training data.
         vocabulary: needed to work on examples and texts rather than on batches.
-        classifier: the layers between sentence vectors and labels; without dropout unless it says how much.
+        classifier: the layers between sentence vectors and labels; without dropout unless it sets some.
         trees: the phrase trees that sentences get before they are encoded; their own if ``None``.
         nodes: train on the label of every word and phrase of a tree in one encoding of the sentence, rather than on
             the sentence's alone. The encoder must have a state for each of them; predictions are still for the
@@ -112,7 +112,7 @@ class SentenceModel(TaskModel):
     def from_examples(
         cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
     ) -> "SentenceModel":
-        """As ``TaskModel.from_examples``; the classifier has the encoder's own dropout if it does not say how much.
+        """As ``TaskModel.from_examples``; the classifier has the encoder's own dropout if it sets none.
 
         Raises:
             ConfigError: also if the encoder would read labels that are the answers.
@@ -137,8 +137,8 @@ class SentenceModel(TaskModel):
 
         Args:
             config: as the property of that name.
-            folder: what ``write_files`` wrote.
-            has_vocabulary: whether the vocabulary is read from there; without one the model takes batches only.
+            folder: contains the files that ``write_files`` wrote.
+            has_vocabulary: whether to read the vocabulary from there; without one the model takes batches only.
         """
         vocabulary = read_vocabulary(folder / VOCABULARY, size=config["vocab_size"]) if has_vocabulary else None
         return cls(
@@ -168,7 +168,7 @@ class SentenceModel(TaskModel):
         }
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """The vocabulary, what the encoder needs, and the keys that transformers looks for.
+        """Write the vocabulary and the files of the encoder; return the configuration, with the keys of transformers.
 
         Raises:
             ConfigError: if the model has no vocabulary, or its encoder was not made by name.
@@ -279,7 +279,7 @@ class SentenceModel(TaskModel):
         return self._answers(self._batch(examples, torch.zeros(len(examples), len(self.labels))))
 
     def _answers(self, batch: TaskBatch) -> list[Prediction]:
-        # Probabilities in double precision, so that rounding to a file and back does not move them.
+        # Probabilities in double precision, so that rounding to a file and back does not change them.
         probabilities = self(batch.to(self.device)).double().softmax(-1)
         rows = [dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist()]
         best = probabilities.argmax(-1).tolist()

@@ -23,7 +23,7 @@ Texts = Shaped[np.ndarray, " example"]
 
 
 def bleu_counts(gold: Texts, predicted: Texts) -> Counts:
-    """What corpus BLEU is made from, as sacrebleu counts it: tokenisation ``13a``, cased.
+    """The counts behind corpus BLEU, as sacrebleu counts them: tokenisation ``13a``, cased.
 
     Raises:
         MissingExtra: if the extra ``mt`` is not installed.
@@ -38,14 +38,14 @@ def bleu_counts(gold: Texts, predicted: Texts) -> Counts:
 
 
 def bleu_score(totals: Float[np.ndarray, "sample count"]) -> Values:
-    """Corpus BLEU from 0 to 100, as sacrebleu has it: exponential smoothing.
+    """Corpus BLEU from 0 to 100, as sacrebleu computes it: with exponential smoothing.
 
     Raises:
         MissingExtra: if the extra ``mt`` is not installed.
     """
     metric = _bleu()
     order = (totals.shape[1] - 2) // 2
-    # sacrebleu counts in whole numbers, which the weights of resamples are.
+    # sacrebleu expects whole counts, and the weights of resamples are whole numbers.
     scores = [
         metric.compute_bleu(
             row[:order], row[order : 2 * order], row[-2], row[-1], smooth_method="exp", max_ngram_order=order
@@ -60,7 +60,7 @@ def _bleu() -> Any:
 
 
 def prefix_shares(gold: Texts, predicted: Texts) -> Counts:
-    """Of each text the share before the first mistake, and one: Kim et al. (2017), section 4.1; words by spaces."""
+    """The share of each text before the first mistake, and 1 (Kim et al. 2017, section 4.1); spaces separate words."""
     shares = [correct_prefix(text, answer) for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True)]
     return np.stack([shares, np.ones(len(shares))], axis=1)
 
@@ -80,28 +80,28 @@ def correct_prefix(gold: str, predicted: str) -> float:
 
 
 def word_counts(name: str, gold: Texts, predicted: Texts) -> Counts:
-    """Words of each example whose answer is right, and all words; an answer is one for each word, with spaces between.
+    """The number of words of each example that are answered correctly, and of all its words; spaces separate answers.
 
     Args:
-        name: of the metric, for the error.
-        gold: the right answers.
-        predicted: those of a model.
+        name: the name of the metric, for the error.
+        gold: the gold answers.
+        predicted: the answers of a model.
 
     Raises:
-        ValueError: if an answer is for another number of words than the right one.
+        ValueError: if an answer has another number of words than the gold one.
     """
     pairs = _by_word(name, gold, predicted)
     return np.asarray([(sum(map(eq, wanted, found)), len(wanted)) for wanted, found in pairs], dtype=float)
 
 
 def span_counts(gold: Texts, predicted: Texts) -> Counts:
-    """Twice the spans of each example that are right, and the spans of both, of BIO tags with spaces between.
+    """Twice the number of right spans of each example, and of gold and predicted spans; spaces separate BIO tags.
 
-    A span counts as right if start, end and label are those of a right one, as in CoNLL-2000 (Tjong Kim Sang and
-    Buchholz 2000). Their quotient is F1: ``2 right / (2 right + wrong + missed)``.
+    A span counts as right if start, end and label are those of a gold span, as in CoNLL-2000 (Tjong Kim Sang and
+    Buchholz 2000). The quotient is F1: ``2 right / (2 right + wrong + missed)``.
 
     Raises:
-        ValueError: if an answer is for another number of words than the right one.
+        ValueError: if an answer has another number of words than the gold one.
     """
     counts = []
     for pair in _by_word("span_f1", gold, predicted):
@@ -136,9 +136,9 @@ SPAN_F1 = Counted(span_counts, share)
 """F1 of the spans of all examples."""
 
 PREFIX = Sums(prefix_shares, share)
-"""Mean share of a text that is right before the first mistake."""
+"""Mean share of a text before the first mistake."""
 
 
 def words_right(name: str) -> Counted:
-    """The share of words whose answer is right, under the name of a metric."""
+    """The share of words that are answered correctly, for the metric of this name."""
     return Counted(partial(word_counts, name), share)

@@ -85,7 +85,7 @@ class SequenceModel(TaskModel):
         search: options of the search.
 
     Raises:
-        ConfigError: for a label smoothing that is no share below 1.
+        ConfigError: for a label smoothing that is not a share below 1.
 
     Example:
         >>> from structattn.data.text_vocabulary import TextVocabulary
@@ -172,7 +172,7 @@ class SequenceModel(TaskModel):
         return {**self.encoder.config, "task": self.task.to_dict(), "decoder": decoder, "trees": trees}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Vocabularies and subwords of both sides, and what the encoder needs."""
+        """Write vocabularies and subwords of both sides, and the files of the encoder; return the configuration."""
         self.texts.write_files(folder)
         return {**self.config, **self.encoder.write_files(folder)}
 
@@ -190,7 +190,7 @@ class SequenceModel(TaskModel):
         """
         if batch.num_labelled == 0:
             raise ValueError(f"no example of this batch of {len(batch)} has a text to learn")
-        # Tokens last and in one row each: over an inner axis the same costs three times as much.
+        # Flattened to one row per token: cross-entropy over an inner axis costs three times as much.
         each = F.cross_entropy(
             scores.flatten(0, 1),
             batch.outputs.flatten(),
@@ -207,7 +207,7 @@ class SequenceModel(TaskModel):
         return self._batch(found)
 
     def predict(self, examples: Sequence[Item] | SequenceBatch, *, batch_size: int = 64) -> list[Prediction]:
-        """Texts, see ``TaskModel.predict``; that of a sentence without words is empty."""
+        """Texts, see ``TaskModel.predict``; the text of a sentence without words is empty."""
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
@@ -238,7 +238,7 @@ class SequenceModel(TaskModel):
         return retokenize(self.trees(sentence), self.texts.splitter)
 
     def size_of(self, example: Example) -> int:
-        """The length of an example: that of its source or its text, the longer one, in tokens."""
+        """The length of an example in tokens: that of its source or its text, whichever is longer."""
         text = example.label if isinstance(example.label, str) else ""
         source = len(retokenize(example.sentences[0], self.texts.splitter))
         return max(source, len(self.texts.target.splitter.split(text)) + 1)
@@ -254,7 +254,7 @@ class SequenceModel(TaskModel):
         ]
         width = max(2, *(len(one) for one in tokens))
         padded = torch.tensor([one + [0] * (width - len(one)) for one in tokens])
-        # What is read ends before the end: at the last step of a shorter text the end would be read as a token.
+        # No end token in the inputs: in a text shorter than the longest, the decoder would otherwise read it.
         inputs = padded[:, :-1].masked_fill(padded[:, :-1] == END_ID, 0)
         weight = torch.tensor([example.weight for example in examples]) * torch.tensor(labelled)
         (source,) = self.encoder.prepare(collate(sentences, self.texts.source))
@@ -287,5 +287,5 @@ class SequenceModel(TaskModel):
         scores, after = self.decoder.step(last, state)  # type: ignore[arg-type]  # the state is the decoder's own
         # Padding, the unknown token and a second begin are never generated.
         scores = scores.index_fill(-1, torch.tensor([0, 1, BEGIN_ID], device=scores.device), -torch.inf)
-        # In half precision a sum over the tokens of a text would lose most of what tells hypotheses apart.
+        # In half precision a sum over the tokens of a text would lose most of the difference between hypotheses.
         return scores.log_softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)), after

@@ -17,8 +17,8 @@ class Sums:
     """A metric of sums over examples, ``score(weights @ counts)``.
 
     Attributes:
-        counts: what is added up of each example: ``(gold, predicted) -> (example, count)``.
-        score: the value of each weighted sum of them.
+        counts: the terms that each example adds to the sums: ``(gold, predicted) -> (example, count)``.
+        score: from weighted sums to the values of the metric.
 
     Example:
         >>> gold, predicted = np.array([1.0, 2.0]), np.array([1.0, 4.0])
@@ -37,7 +37,7 @@ class Sums:
     def of_systems(
         self, gold: np.ndarray, systems: Sequence[np.ndarray], concerned: Bool[np.ndarray, " example"] | None = None
     ) -> Callable[[Weights], list[Values]]:
-        """``weights -> [values of a system, ...]``: the systems' counts stand beside each other in one product.
+        """``weights -> [values of a system, ...]``: the counts of all systems are concatenated for one product.
 
         Args:
             gold: the true answers.

@@ -1,6 +1,6 @@
 """The built-in tasks: the data sets of the papers, and generic ones for your own files; and the names of their models.
 
-Nothing that these names stand for is imported before it is built.
+The code behind these names is imported only when it is needed to build them.
 """
 
 from collections.abc import Callable, Mapping
@@ -103,7 +103,7 @@ class ModelKind:
 
     Attributes:
         model: the ``module:class`` of the ``TaskModel``.
-        sections: what of a run's configuration concerns it: the ``classifier``, the ``decoder``, labels of
+        sections: the parts of a run's configuration that concern it: the ``classifier``, the ``decoder``, labels of
             ``phrases``, pretrained word ``vectors``.
         check_encoder: refuses an unknown encoder, or options that it does not have.
     """
@@ -113,14 +113,14 @@ class ModelKind:
     check_encoder: Callable[[str, Mapping[str, Any]], object] | None = None
 
 
-#: From the name of a decoder to what builds it.
+#: From the name of a decoder to its builder.
 DECODERS: Mapping[str, str] = {
     "lstm": "structattn.tasks.lstm_decoder:lstm_decoder",
     "transformer": "structattn.tasks.transformer_decoder:transformer_decoder",
     "tree_transformer": "structattn.tasks.transformer_decoder:tree_transformer_decoder",
 }
 
-#: From the name of a model that selects facts to what builds it.
+#: From the name of a model that selects facts to its builder.
 FACT_MODELS: Mapping[str, str] = {
     "memn2n": "structattn.tasks.fact_models:memn2n",
     "unary": "structattn.tasks.fact_models:unary",

@@ -13,8 +13,8 @@ from structattn.distributions import LinearChainCRF
 class TagChain(nn.Module):
     """``p(y)`` proportional to ``exp(sum_i s_{i, y_i} + sum_i A_{y_i, y_{i+1}})``, with a learnt matrix ``A``.
 
-    Where the tags are those of spans (BIO), only sequences are possible in which each ``I-X`` continues a span of
-    ``X``. Independent tags are the same without ``A`` and without this: a softmax for each word.
+    If the tags mark spans (BIO), only sequences in which each ``I-X`` continues a span of ``X`` are possible.
+    Independent tags have neither ``A`` nor this constraint: a softmax for each word.
 
     Args:
         labels: the tags.
@@ -36,7 +36,7 @@ class TagChain(nn.Module):
         self.transition = None if independent else nn.Parameter(torch.zeros(len(self.labels), len(self.labels)))
         allowed = [[self._may_follow(before, tag) for tag in self.labels] for before in (None, *self.labels)]
         self.register_buffer("forbidden", ~torch.tensor(allowed), persistent=False)
-        # Tags for words that have none: possible wherever they stand, so that no score of theirs is infinite.
+        # The tag of words without one: possible in every position, so that its score is never infinite.
         self.nothing = next(place for place, row in enumerate(zip(*allowed, strict=True)) if all(row))
         self._indices = {label: index for index, label in enumerate(self.labels)}
 
@@ -50,10 +50,10 @@ class TagChain(nn.Module):
         return LinearChainCRF(scores, transition.to(scores.dtype), lengths, validate_args=False)
 
     def classes(self, tags: Sequence[str]) -> list[int] | None:
-        """The number of each tag; ``None`` if one of them is unknown.
+        """The index of each tag; ``None`` if one of them is unknown.
 
         Raises:
-            ValueError: for tags of spans that have no probability.
+            ValueError: for BIO tags in an impossible order.
 
         Example:
             >>> TagChain(["B-NP", "I-NP", "O"]).classes(["O", "I-NP"])
@@ -71,7 +71,7 @@ class TagChain(nn.Module):
         return [self._indices[tag] for tag in tags]
 
     def texts(self, parts: Float[Tensor, "batch word tag"], lengths: Int[Tensor, " batch"]) -> list[str]:
-        """Sequences of tags as texts, with spaces between."""
+        """Sequences of tags as texts, separated by spaces."""
         rows = zip(parts.argmax(-1).tolist(), lengths.tolist(), strict=True)
         return [" ".join(self.labels[tag] for tag in tags[:length]) for tags, length in rows]
 

@@ -1,6 +1,6 @@
-"""``TaggingModel``: an encoder's states of words become one tag for each, alone or as a linear chain.
+"""``TaggingModel``: predicts a tag for each word from an encoder's states, independently or as a linear chain.
 
-The tags of an example are its label, with spaces between.
+The tags of an example are its label, separated by spaces.
 
 Reference: Lafferty et al. (2001), Conditional random fields; Huang et al. (2015), Bidirectional LSTM-CRF models for
 sequence tagging.
@@ -42,7 +42,7 @@ class TagBatch:
 
     Attributes:
         sentences: the sentences.
-        tags: the class of each word; some class that may be there at padding, and in a sentence without tags.
+        tags: the class of each word; an arbitrary possible class at padding and in sentences without tags.
         weight: factor of each example's loss, zero where there are no tags.
         ids: the examples' ids.
         num_labelled: how many examples have tags.
@@ -66,7 +66,7 @@ class TagBatch:
 
 
 class TaggingModel(TaskModel):
-    """``p(tags | sentence)``, a ``TagChain`` of ``classifier(states)``, with the states of words that an encoder gives.
+    """``p(tags | sentence)``: a ``TagChain`` of ``classifier(states)``, where an encoder gives the states of words.
 
     The loss is ``-sum log p(tags | sentence) / sum of words``, and the answer is the best sequence of tags.
 
@@ -76,11 +76,11 @@ class TaggingModel(TaskModel):
         labels: the tags.
         vocabulary: the words.
         classifier: the layers between states and tags, and how tags depend on each other; without dropout unless it
-            says how much.
+            sets some.
         trees: the phrase trees that sentences get before they are encoded; their own if ``None``.
 
     Raises:
-        ConfigError: for fewer than two tags, or a classifier with what only sentences have.
+        ConfigError: for fewer than two tags, or a classifier with options for sentences only.
 
     Example:
         >>> from structattn.encoders import build
@@ -129,7 +129,7 @@ class TaggingModel(TaskModel):
     def from_examples(
         cls, task: Task, config: ModelConfig, examples: Sequence[Example], *, sentences: Sequence[Example] | None = None
     ) -> "TaggingModel":
-        """As ``TaskModel.from_examples``; the classifier has the encoder's own dropout if it does not say how much.
+        """As ``TaskModel.from_examples``; the classifier has the encoder's own dropout if it sets none.
 
         Raises:
             ConfigError: also if an example has no tags, or not one for each word.
@@ -172,7 +172,7 @@ class TaggingModel(TaskModel):
         }
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """The vocabulary, and what the encoder needs."""
+        """Write the vocabulary and the files of the encoder; return the configuration."""
         write_vocabulary(self.vocabulary, folder / VOCABULARY)
         return {**self.config, **self.encoder.write_files(folder)}
 
@@ -212,16 +212,16 @@ class TaggingModel(TaskModel):
         return -(weight * scores).sum() / (weight * batch.sentences.lengths).sum().clamp(min=1)
 
     def collate(self, examples: Sequence[Item]) -> TagBatch:
-        """Examples as tensors, see ``TaskModel.collate``; without tags where one of them is none of the model's.
+        """Examples as tensors, see ``TaskModel.collate``; examples with an unknown tag count as without tags.
 
         Raises:
-            ValueError: also if an example has not one tag for each word.
+            ValueError: also if an example does not have one tag for each word.
         """
         found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
         return self._batch(found, [self._classes_of(example, index) for index, example in enumerate(found)])
 
     def predict(self, examples: Sequence[Item] | TagBatch, *, batch_size: int = 64) -> list[Prediction]:
-        """The best tags of each sentence, with spaces between; see ``TaskModel.predict``."""
+        """The best tags of each sentence, separated by spaces; see ``TaskModel.predict``."""
         with evaluating(self):
             if isinstance(examples, TagBatch):
                 return self._answers(examples)
@@ -257,7 +257,7 @@ class TaggingModel(TaskModel):
         return TagBatch(sentences, tags, weight, ids, int((weight > 0).sum()))
 
     def _classes_of(self, example: Example, index: int) -> list[int] | None:
-        """The classes of an example's words; ``None`` without tags, or with one that is none of the model's."""
+        """The classes of an example's words; ``None`` without tags, or with one that the model does not know."""
         if example.label is None:
             return None
         tags, words = str(example.label).split(), len(example.sentences[0])

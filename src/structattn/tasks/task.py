@@ -1,7 +1,7 @@
 """A task as a value: labels or scores, one sentence or two, how they combine, the metrics.
 
 A task is independent of models; ``SentenceModel`` combines it with an encoder. New tasks are made with
-``dataclasses.replace`` or by calling ``Task``; ``structattn.tasks.table`` holds those of the papers.
+``dataclasses.replace`` or by calling ``Task``; ``structattn.tasks.table`` contains those of the papers.
 """
 
 import dataclasses
@@ -18,7 +18,7 @@ from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
 
 MAX_LENGTH = 5000
-"""Words of a sentence, where nothing else is said."""
+"""Default maximum number of words of a sentence."""
 
 
 @dataclass(frozen=True)
@@ -34,22 +34,22 @@ class Task:
         score_range: for regression, the lowest and highest score; the model predicts a distribution over the whole
             numbers between them (Tai et al. 2015, section 4.2).
         relabel: new names for the labels of the file; ``None`` drops the example. Labels not named are kept.
-        relabel_elsewhere: the same for other formats than the task's own, and for sentences there without a phrase
-            tree, where labels mean something else: 1 is negative among SST's five classes, positive among two. As
-            ``relabel`` if ``None``.
+        relabel_elsewhere: the same for sentences without a phrase tree in formats other than the task's own, where
+            labels mean something else: 1 is negative among SST's five classes, positive among two. As ``relabel`` if
+            ``None``.
         metrics: names of the metrics; the first decides which model is best.
         phrases: for labelled trees, whether to train on none, all, unique or weighted phrases too (see
             ``read_examples``).
         classifier_hidden: width of the classifier's hidden layer.
-        target: which of several answers in the file is asked for, where its reader offers a choice.
-        answer: what is predicted for an example, and so which kind of model learns it, see ``MODELS``: a ``label`` (or
-            score); a ``text``, which is then the label of the example; ``tags``, one for each word, which are the label
-            with spaces between; ``facts``, on which the label rests; or a dependency ``tree``, whose heads are the
+        target: which of several answers in the file to predict, where its reader offers a choice.
+        answer: what the model predicts for an example, which decides the kind of model, see ``MODELS``: a ``label`` (or
+            score); a ``text``, which is the label of the example; ``tags``, one for each word, which are the label,
+            separated by spaces; ``facts``, which support the label; or a dependency ``tree``, whose heads are the
             label.
-        generated: name of a generator in ``GENERATORS`` that makes the data where no file is named.
+        generated: name of a generator in ``GENERATORS`` that makes the data if no file is given.
         max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
-        truncation: whether a longer sentence is truncated, rather than refused. Only those are truncated whose answer
-            is a label: a text, tags and a tree are about every word.
+        truncation: whether a longer sentence is truncated, rather than refused. Only tasks whose answer is a label
+            truncate: a text, tags and a tree concern every word.
 
     Raises:
         ConfigError: if the fields contradict each other.
@@ -145,7 +145,7 @@ class Task:
         if "target" in inspect.signature(FORMATS.get(format, read_examples)).parameters:
             # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
             default = "score" if self.is_regression else "class"
-            # A line of label and text is told by its label.
+            # A line of label and text is recognised by its label.
             default = default if need_labels or format == "labelled" else "none"
             target = self.target if format == self.format and self.target is not None else default
         options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
@@ -153,7 +153,7 @@ class Task:
             yield from self.prepare(read_examples(path, format, **options), published=format == self.format)
 
     def format_of(self, path: Source) -> str:
-        """The data format of a file, or of the first one of a pattern: the task's own where no other is recognised.
+        """The data format of a file, or of the first file of a pattern; the task's own if no other is recognised.
 
         Raises:
             ParseError: for a missing, empty or unrecognisable file.
@@ -172,12 +172,12 @@ class Task:
         """Rename and drop labels as the task says, and check that every example fits.
 
         Args:
-            examples: whole ones, or pairs.
-            published: whether their labels are those that the task's data set was published with, rather than those of
-                any other file, see ``relabel_elsewhere``.
+            examples: single sentences or pairs.
+            published: whether their labels are those of the task's published data set, rather than of any other file,
+                see ``relabel_elsewhere``.
 
         Raises:
-            ConfigError: if an example has another number of sentences, a label of the wrong kind, or a score out of
+            ConfigError: if an example has the wrong number of sentences, a label of the wrong kind, or a score out of
                 range.
 
         Example:
@@ -212,7 +212,7 @@ class Task:
             yield example
 
     def limited(self, example: Example) -> Example:
-        """An example whose sentences have at most ``max_length`` words.
+        """The example with its sentences truncated to ``max_length`` words.
 
         Raises:
             ConfigError: for a longer one that may not be truncated.
@@ -264,7 +264,7 @@ class Task:
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "Task":
-        """The inverse of ``to_dict``, also after a journey through JSON, which knows no tuples.
+        """The inverse of ``to_dict``, also after a round trip through JSON, which has no tuples.
 
         Raises:
             ConfigError: for an unknown or missing field.

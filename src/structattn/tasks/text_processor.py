@@ -1,4 +1,4 @@
-"""The tokens of the two sides of a model that writes: from texts to ids, and to the files of a model folder."""
+"""The tokens of both sides of a sequence model: from texts to ids, and to the files of a model folder."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -72,11 +72,11 @@ class TextProcessor(NamedTuple):
         return cls(source, target, splitter)
 
     def write_files(self, folder: Path) -> None:
-        """Write what ``from_files`` reads into an existing folder; JSON alone."""
+        """Write the files that ``from_files`` reads into an existing folder; JSON only."""
         write_vocabulary(self.source, folder / VOCABULARY)
         files = self.target.files()
         if isinstance(self.splitter, SubwordSplitter) and self.splitter is not self.target.splitter:
-            # Read and written again, so that nothing but JSON can be in a model folder.
+            # Parsed and written again, so that a model folder contains nothing but JSON.
             files[_SOURCE_TOKENIZER] = json.dumps(json.loads(self.splitter.tokenizer), ensure_ascii=False)
         for name, text in files.items():
             (folder / name).write_text(text + "\n", encoding="utf-8")
@@ -86,8 +86,8 @@ class TextProcessor(NamedTuple):
         """Read what ``write_files`` wrote.
 
         Args:
-            folder: where it is.
-            unit: what sources are read as.
+            folder: the folder.
+            unit: token unit of the source.
             size: number of ids of the source.
 
         Raises:

@@ -85,7 +85,7 @@ class TransformerDecoder(nn.Module):
         dim: width of the tokens and of the states.
         layers: the layers between the embeddings and the logits.
         last: applied to the states after the layers.
-        look: ``(cross-attention, encoding, source) -> what the attention needs of the source``.
+        look: ``(cross-attention, encoding, source) -> CrossSource``, the source as the attention reads it.
         dropout: applied to the tokens.
 
     Example:

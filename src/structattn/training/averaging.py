@@ -1,6 +1,6 @@
 """The mean of a model's parameters over its latest evaluations.
 
-Training continues from the parameters themselves: only what is evaluated and kept is averaged.
+Training continues from the parameters themselves; only the model that is evaluated and kept is averaged.
 
 Reference: Vaswani et al. (2017), section 6.1 (the last checkpoints, averaged).
 """

@@ -1,7 +1,7 @@
-"""The batches of a run, of examples in memory or on disk, and batches that other processes make ahead.
+"""The batches of a run, from examples in memory or on disk; other processes may make them in advance.
 
-The order depends on the seed, the epoch and the lengths alone. So a run that is resumed in the middle of an epoch
-passes over the batches that are done without reading them, and stores nothing for it.
+The order depends only on the seed, the epoch and the lengths. A run that is resumed in the middle of an epoch therefore
+skips the finished batches without reading them, and needs no stored state for it.
 """
 
 import collections
@@ -36,16 +36,16 @@ LOGGER = logging.getLogger("structattn.training")
 def batches_of(
     config: RunConfig, model: TaskModel, examples: Sequence[Example], device: torch.device
 ) -> tuple[BatchSampler, Callable[[list[int]], Any]]:
-    """The batches of a run as numbers of examples, and what makes tensors of one.
+    """The batches of a run as lists of example indices, and a function that makes tensors of one.
 
     Args:
-        config: of the run.
-        model: collates examples, and says how long one is.
+        config: configuration of the run.
+        model: collates the examples and gives their lengths.
         examples: in memory, or streamed.
-        device: where the model will be.
+        device: device of the model.
 
     Raises:
-        ConfigError: if other processes are to make the batches, and the model cannot be sent to them.
+        ConfigError: if other processes make the batches and the model cannot be sent to them.
     """
     if not isinstance(examples, StreamedExamples):
         sizes = [model.size_of(example) for example in examples]
@@ -74,8 +74,8 @@ class BatchMaker:
     """Makes batches in another process: reads examples, collates them, and builds the operators of their trees.
 
     Args:
-        examples: where they are read from.
-        model: whose batches they are. It is copied without its weights, of which collating needs none.
+        examples: the examples to read.
+        model: collates the examples. It is copied without its weights, which collating does not need.
         histograms: whether the operators are for a CPU, see ``HierarchicalAccumulation.remember``.
 
     Raises:
@@ -92,7 +92,7 @@ class BatchMaker:
             raise ConfigError(f"data.loader_workers: expected an encoder that can be pickled; {error}") from None
 
     def __call__(self, rows: list[int]) -> Any:
-        """The batch of the examples with these numbers."""
+        """The batch of the examples with these indices."""
         batch = self.model.collate(self.examples.read(rows))
         if isinstance(batch, TaskBatch):
             trees = [one.constituency for one in batch.sentences if one.constituency is not None]
@@ -104,7 +104,7 @@ class BatchMaker:
 
 
 def _without_weights(model: TaskModel) -> TaskModel:
-    """A copy whose parameters and buffers have shapes only, and which finds no trees."""
+    """A copy without a parser, whose parameters and buffers are shapes without values."""
     known: dict[int, Any] = {id(one): one.to("meta") for one in model.buffers()}
     for one in model.parameters():
         known[id(one)] = nn.Parameter(one.detach().to("meta"), requires_grad=one.requires_grad)
@@ -112,13 +112,13 @@ def _without_weights(model: TaskModel) -> TaskModel:
 
 
 class BatchesAhead:
-    """Batches of a sampler, which other processes make before they are asked for.
+    """The batches of a sampler, which other processes make in advance.
 
-    What is passed over, before the first batch of a resumed run, is not read.
+    The batches that a resumed run skips are not read.
 
     Args:
-        make: from the numbers of examples to their batch.
-        sampler: the batches.
+        make: maps the indices of examples to their batch.
+        sampler: yields the indices of each batch.
         workers: number of processes.
     """
 
@@ -152,10 +152,10 @@ class BatchesAhead:
         yield from ahead
 
     def batch(self, rows: list[int]) -> Any:
-        """The batch of numbers that came from the iterator.
+        """The batch of the examples with these indices, a list that the iterator yielded.
 
         Raises:
-            StructAttnError: if a process was killed.
+            StructAttnError: if one of the processes was killed.
         """
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
@@ -172,7 +172,7 @@ class BatchesAhead:
             self._pool.shutdown(cancel_futures=True)
 
 
-# What makes the batches of a process.
+# The function that makes the batches of this process.
 _own: list[Callable[[list[int]], Any]] = []
 
 

@@ -1,4 +1,4 @@
-"""The model card of the best model of a run: what its folder knows of data, scores and configuration."""
+"""The model card of a run's best model: data, scores and configuration, from the run folder."""
 
 from collections.abc import Mapping
 from typing import Any
@@ -10,10 +10,10 @@ from structattn.training.folder import RunFolder
 
 
 def write_run_card(folder: RunFolder, name: str, config: Mapping[str, Any], result: Mapping[str, Any]) -> None:
-    """Write the card of the best model of a run; a run that keeps none, such as one over all folds, has no card.
+    """Write the card of the best model of a run; a run that keeps no model, such as one over all folds, gets no card.
 
     Args:
-        folder: of the run, with ``environment.json``.
+        folder: the run folder, with ``environment.json``.
         name: the command that makes such a run.
         config: the content of ``config.yaml``.
         result: the content of ``result.json``.

@@ -47,22 +47,22 @@ def compare(
     """Compare groups of runs on the examples they share: by their own predictions, or on other data.
 
     Args:
-        *groups: each a run folder, a folder that holds run folders (one for each seed), or a sequence of run folders.
+        *groups: each a run folder, a folder of run folders (one for each seed), or a sequence of run folders.
         metric: name of a metric; the task's main metric if ``None``.
-        split: ``"dev"``, ``"test"``, or a name that ``evaluate`` kept predictions under; dev, or else test, if
-            ``None``.
-        data: what the best model of each run is to answer, instead of its own predictions: a file, or examples as for
-            ``structattn.train``. Columns are named as in the training data of the run.
+        split: ``"dev"``, ``"test"``, or a name under which ``evaluate`` kept predictions; if ``None``, dev where the
+            run has it, otherwise test.
+        data: other data to evaluate the best model of each run on, instead of comparing its own predictions: a file, or
+            examples as for ``structattn.train``. Columns are named as in the training data of the run.
         data_format: the data format of that file; recognised from the file if ``None``.
-        parses: a CoNLL-U file with the trees of sentences that come without.
-        hardware: where the models run, and the precision; the CPU if ``None``.
+        parses: a CoNLL-U file with trees for sentences that have none.
+        hardware: device and precision of the models; the CPU if ``None``.
         trust_code: whether an encoder that a folder names as ``module:function`` may be imported and run.
         samples: number of resamples of each test.
-        seed: of the resampling.
+        seed: random seed of the resampling.
 
     Raises:
-        ConfigError: if a folder holds no finished run, the runs answered different examples, or the metric does not
-            fit their answers; if both ``split`` and ``data`` are given, or there is no such device.
+        ConfigError: if a folder contains no finished run, the runs answered different examples, or the metric does not
+            fit their answers; if both ``split`` and ``data`` are given, or the device is not available.
         ParseError: with file and line, for malformed data.
     """
     if not groups:
@@ -76,7 +76,7 @@ def compare(
     def read(folder: Path) -> KeptRun:
         if given is None:
             return read_run(folder, split)
-        # Comparing predictions that are there already needs no models.
+        # Comparing predictions that were kept needs no models.
         from structattn.training.models import load
 
         model = (hardware or Hardware("cpu")).place(load(folder, trust_code=trust_code))
@@ -116,15 +116,15 @@ def compare(
 
 
 def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[str, float]]:
-    """Test figures of runs that differ in their seed, as papers give them: the development data choose.
+    """Test figures of runs that differ only in their seed, chosen on development data as papers report them.
 
     Args:
-        results: of the runs.
-        main: the metric that chooses.
+        results: the results of the runs.
+        main: the metric to choose by.
 
     Returns:
-        The figures of the best run, and the means over the better half of the runs. Figures that not all have are left
-        out.
+        The figures of the best run, and the means over the better half of the runs. Figures that some of the runs lack
+        are left out.
 
     Example:
         >>> results = [RunResult(Path(), {"accuracy": dev}, {"accuracy": dev / 2}) for dev in (0.25, 0.75, 0.5)]
@@ -142,7 +142,7 @@ def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[
 
 
 def _names(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
-    """The encoder of each group, with as much of its folder as distinguishes groups of one encoder."""
+    """The encoder of each group, with as much of its folder as is needed to distinguish groups of one encoder."""
     encoders = ["+".join(dict.fromkeys(run.config.encoder for run in group)) for group in groups]
     folders = [group[0].folder if len(group) == 1 else group[0].folder.parent for group in groups]
     places = [folder.absolute().parts for folder in folders]
@@ -172,7 +172,7 @@ def _group(
 def _flips(
     rows: Sequence[Mapping[str, Any]], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray
 ) -> tuple[Flip, ...]:
-    """Answers are ``(run, example)``; the score of an example is its mean over the runs."""
+    """Answers have shape ``(run, example)``; the score of an example is its mean over the runs."""
     if gold.dtype.kind == "f":
         change = np.abs(first - gold).mean(0) - np.abs(second - gold).mean(0)
     else:

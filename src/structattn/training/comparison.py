@@ -9,15 +9,15 @@ from structattn.training.significance import Significance
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ in their seed only.
+    """Runs that differ only in their seed.
 
     Attributes:
-        name: for tables.
+        name: its name in tables.
         folders: the run folders.
         values: the metric of each run.
-        mean: over the runs.
+        mean: mean of the metric over the runs.
         deviation: sample standard deviation over the runs; ``None`` for a single run.
-        chosen: on test, every figure of several runs as `chosen_on_dev` has them.
+        chosen: for several runs on test data, the figures that `chosen_on_dev` returns.
     """
 
     name: str
@@ -34,11 +34,11 @@ class Flip:
 
     Attributes:
         id: the example's id.
-        texts: its sentence, or its two, as texts; none if the predictions have none.
+        texts: the text of its sentence, or of both; empty if the predictions have no texts.
         gold: its true answer.
         first: the first group's answers, one for each run.
         second: the second group's answers.
-        won: whether the second group is the better one here.
+        won: whether the second group is better on this example.
     """
 
     id: str
@@ -51,13 +51,13 @@ class Flip:
 
 @dataclass(frozen=True)
 class Difference:
-    """One group against the first.
+    """The difference between the first group and another.
 
     Attributes:
         first: name of the first group.
         second: name of the other group.
         significance: interval and p-values.
-        flips: the examples that flipped, largest change first; for scores, all that moved.
+        flips: the examples that flipped, largest change first; for scores, all whose error changed.
     """
 
     first: str

@@ -32,46 +32,46 @@ class DataConfig:
     """Where the examples come from.
 
     Attributes:
-        train: the training file; ``None`` for tasks that generate their data. Parallel text may be two files with a
-            comma between, ``train.de,train.en``.
+        train: the training file; ``None`` for tasks that generate their data. Parallel text may be two files separated
+            by a comma, ``train.de,train.en``.
         dev: the development file; without one, a part of the training data is held out.
-        test: a file on which the best model is measured once, at the end.
+        test: a file on which the best model is evaluated once, at the end.
         format: data format of all three; recognised from each file if ``None``.
-        parses: a CoNLL-U file; sentences that come without a dependency tree get the one of the same words from there.
-        parser: finds trees for the remaining sentences without one, if the encoder needs trees; the model remembers it.
-            As for ``structattn parse``: ``en``, the English parser of this package, if ``None``; ``none`` for no
-            parser.
-        text_column: for tables and JSON: the column (or key) of texts; two with a comma between for pairs,
-            ``premise,hypothesis``, a name with a comma in quotes. A name in the header, or a number from 0 in a table
-            without one; found by its name (``text``, ``review``, ...) if ``None``.
+        parses: a CoNLL-U file; sentences without a dependency tree get the tree of the same words from it.
+        parser: parses the remaining sentences without a tree, if the encoder needs trees; the model remembers it. As
+            for ``structattn parse``: ``en``, the English parser of this package, if ``None``; ``none`` for no parser.
+        text_column: for tables and JSON: the column (or key) of texts; two separated by a comma for pairs,
+            ``premise,hypothesis``; quote a name that contains a comma. A name in the header, or a number from 0 in a
+            table without a header; found by its name (``text``, ``review``, ...) if ``None``.
         label_column: the column of labels, likewise.
         id_column: the column of ids, likewise.
-        phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
-            count a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is trained
-            on the labels of all its words and phrases (for encoders with states of phrases). The task's own choice if
-            ``None``. Never for dev and test.
+        phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, with neutral
+            ones weighted by a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is
+            trained on the labels of all its words and phrases (for encoders with phrase states). The task's own choice
+            if ``None``. Never for dev and test.
         trees: which phrase trees sentences get, at prediction too: their ``own``; ``rooted``, with one root over
             several trees; from their ``dependency`` trees; or trees without syntax: ``left``, ``right``,
             ``balanced``, ``random``.
-        unary: what to do with chains of phrases over the same words.
+        unary: what to do with unary chains, phrases over the same words.
         tree_seed: random seed of ``random`` trees.
-        holdout: share of the training data that becomes dev where there is no dev file; the same for every seed.
+        holdout: share of the training data held out as dev if there is no dev file; the same examples for every seed.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
-        vectors_size: scale the vectors to this root mean square of their elements, rather than take them as they are.
-            Input embeddings of language models are ten times smaller than GloVe's.
-        frozen: which words outside of the training data get their pretrained vector, untrained: those of dev and test,
-            all the vectors file has, or none.
-        min_count: rarer words of the training data are unknown.
+        vectors_size: scale the vectors so that their elements have this root mean square; no scaling if ``None``. Input
+            embeddings of language models are ten times smaller than GloVe's.
+        frozen: which words outside the training data get their pretrained vector, frozen: those of dev and test, all in
+            the vectors file, or none.
+        min_count: rarer words of the training data are treated as unknown.
         lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
         limit: maximum number of training examples, from the start of the file.
-        sample: number of training examples to learn from, drawn by the run's seed after dev and test are set apart; a
-            smaller sample is part of a larger one.
+        sample: number of training examples to draw with the run's seed, after dev and test are split off; a smaller
+            sample is a subset of a larger one.
         max_length: maximum number of words of a sentence, 5,000 if ``None``. Longer ones are truncated, at prediction
             too.
-        refuse_longer: refuse sentences of more words, rather than truncate them.
-        generated: number of training examples of tasks that generate data; dev has a fifteenth, test 1.4 times dev.
-        streaming: read training examples from Parquet files (``structattn convert``) as batches ask for them; for
-            tasks that are answered with a class or a score.
+        refuse_longer: refuse longer sentences instead of truncating them.
+        generated: number of training examples for tasks that generate data; dev has a fifteenth as many, test 1.4 times
+            as many as dev.
+        streaming: read training examples from Parquet files (``structattn convert``) as batches need them; for tasks
+            whose answer is a class or a score.
         buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
         loader_workers: number of processes that prepare streamed batches in advance.
     """
@@ -130,12 +130,12 @@ class DataConfig:
     @property
     def window(self) -> int:
         """How many streamed examples are shuffled together."""
-        # A usual value here would change the hash of every recorded configuration, streamed or not.
+        # Not the default of the field, as that would change the hash of every recorded configuration, streamed or not.
         return 65_536 if self.buffer is None else self.buffer
 
     @property
     def columns(self) -> dict[str, Any]:
-        """The columns that are named, as arguments of ``read_examples``.
+        """The columns that are given, as arguments of ``read_examples``.
 
         Example:
             >>> DataConfig(text_column="premise,hypothesis", label_column="gold").columns
@@ -162,22 +162,22 @@ class RunConfig(OnHardware):
             one of your own, see ``structattn.encoders.builder``.
         data: the examples; tasks that generate their own need none.
         options: keyword arguments of the encoder's builder; structattn list encoders --options shows them.
-        embedder: what gives the encoder the states of words: ``name`` and options of an entry of
+        embedder: the source of the encoder's word states: ``name`` and options of an entry of
             ``structattn.encoders.EMBEDDERS``, by default word vectors.
         classifier: the layers above the encoder.
-        decoder: in place of the classifier, for tasks whose answer is a text.
+        decoder: the decoder, in place of the classifier, for tasks whose answer is a text.
         optimization: optimiser and schedule.
-        init: folder of a run or model, of any task, from whose encoder this one starts.
+        init: folder of a run or model, of any task, whose encoder initialises this one.
         seed: random seed of parameters, dropout and order of examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
-        folds: number of folds of cross-validation; the training file is all the data.
+        folds: number of folds of cross-validation, all made from the training file.
         fold: train this fold only, counted from 1.
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
-        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        device: ``cpu`` or ``cuda``; ``auto`` uses CUDA if available.
+        mixed_precision: ``bf16`` or ``fp16`` computes products in 16 bits; ``fp16`` needs a GPU.
         report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
 
     Raises:
-        ConfigError: if a value is out of its range or two contradict each other.
+        ConfigError: if a value is out of range, or two values contradict each other.
 
     Example:
         >>> config = RunConfig("trec", "ms_san", DataConfig("TREC.train.all"), options={"dim": 100})
@@ -251,7 +251,7 @@ def save_config(config: RunConfig, path: str | os.PathLike[str]) -> None:
 
 @cache
 def _parser() -> "jsonargparse.ArgumentParser":
-    """What reads the values of a configuration; to build it takes longer than to read one with it."""
+    """The parser of a configuration's values; cached, as building it takes longer than using it."""
     import jsonargparse
 
     parser = jsonargparse.ArgumentParser(exit_on_error=False)
@@ -260,7 +260,7 @@ def _parser() -> "jsonargparse.ArgumentParser":
 
 
 def _names(kind: type, section: str = "") -> Iterator[str]:
-    """The names of the values of a configuration, those in sections with dots between."""
+    """The option names of a configuration, dotted for those in sections."""
     for name, hint in get_type_hints(kind).items():
         if dataclasses.is_dataclass(hint):
             yield from _names(hint, f"{section}{name}.")  # type: ignore[arg-type]
@@ -269,7 +269,7 @@ def _names(kind: type, section: str = "") -> Iterator[str]:
 
 
 def _unknown(name: str) -> ConfigError:
-    """Lists the keys beside it."""
+    """An error that lists the known keys of the same section."""
     section = name.rpartition(".")[0]
     inner = [
         one.removeprefix(f"{section}.") for one in _names(RunConfig) if not section or one.startswith(f"{section}.")

@@ -1,4 +1,4 @@
-"""The examples of a run: read from its files, split, and summed up in a line each."""
+"""The examples of a run: read from its files, split, and summarised in one line each."""
 
 import dataclasses
 import itertools
@@ -36,10 +36,10 @@ if TYPE_CHECKING:
 
 
 Data = Source | Iterable[Any]
-"""A file, an open stream, or a collection as ``read_objects`` takes it."""
+"""A file, an open stream, or a collection that ``read_objects`` takes."""
 
 FROM_PYTHON = "python:"
-"""What stands before the checksum of examples, in place of a path, where no file was read."""
+"""The prefix of the checksum that replaces a path, for examples that were not read from a file."""
 
 # Splits are the same for every seed of a run, so that runs can be compared.
 _SPLIT_SEED = 0
@@ -51,8 +51,8 @@ class Split:
 
     Attributes:
         train: the training examples, phrases included.
-        sentences: their whole sentences, whose words make the vocabulary.
-        dev: the examples that select the best model.
+        sentences: the training sentences without their phrases, which the vocabulary is made from.
+        dev: the examples for choosing the best model.
         test: the examples the best model is evaluated on once; may be empty.
     """
 
@@ -66,8 +66,8 @@ def task_of(config: RunConfig) -> Task:
     """The task of a run.
 
     Raises:
-        ConfigError: for an unknown task or encoder, an unknown option of it, or a part of the configuration that does
-            not concern the task: before any data are read.
+        ConfigError: for an unknown task or encoder, an unknown option of the encoder, or a section of the configuration
+            that does not apply to the task; raised before any data are read.
     """
     task = get_task(config.task)
     kind = model_kind(task)
@@ -94,7 +94,7 @@ def task_of(config: RunConfig) -> Task:
 def check_run(config: RunConfig) -> Task:
     """The task of a run, once all names, options and files of its configuration have been checked.
 
-    Nothing is imported that takes long, so that a mistake is found at once.
+    Nothing slow is imported, so that mistakes are reported at once.
 
     Raises:
         ConfigError: as ``task_of``; for an unknown format, or a folder ``config.init`` that this version cannot read.
@@ -130,20 +130,20 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
     """Read the files and split the examples.
 
     Args:
-        config: of the run.
+        config: configuration of the run.
         task: its task.
-        examples: ``train``, ``dev`` and ``test`` where they come from Python, in place of files.
+        examples: ``train``, ``dev`` and ``test`` from Python, in place of files.
 
     Raises:
         ParseError: with file and line, for a missing, empty or malformed file.
-        ConfigError: if the data do not fit the task, or there are too few to hold some out.
+        ConfigError: if the data do not fit the task, or are too few to hold some out.
     """
     data = config.data
     if data.train is None:
         return _generated(config, task)
 
     def part(name: str, path: str) -> Iterable[Example]:
-        """Truncated one by one, so that a long text is in memory whole only while it is read."""
+        """Examples truncated one by one, so that a long text is in memory whole only while it is read."""
         if not path.startswith(FROM_PYTHON):
             return map(task.limited, examples_of(task, path, data))
         if examples is None:
@@ -172,7 +172,7 @@ def read_split(config: RunConfig, task: Task, examples: Mapping[str, Sequence[Ex
 
 
 def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummary]:
-    """What was read for a run: training, development and test data."""
+    """Summaries of what was read for a run: training, development and test data."""
     data = config.data
     found: list[DataSummary] = []
     known = task.classes
@@ -191,20 +191,20 @@ def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummar
 
 
 def examples_of(task: Task, source: Data, data: DataConfig, *, need_labels: bool = True) -> Iterator[Example]:
-    """Stream the examples of a file or a collection, with the trees of ``data.parses`` for sentences without.
+    """Stream the examples of a file or a collection, with trees from ``data.parses`` for sentences that have none.
 
     Args:
         task: their task.
         source: the file or collection.
-        data: format, columns and parses; its own files are not read.
-        need_labels: whether a label that is empty or unreadable is an error.
+        data: format, columns and parses; its training, dev and test files are not read.
+        need_labels: whether an empty or unreadable label is an error.
 
     Raises:
-        ParseError: for data that are none, with file and line, or the number of the row.
+        ParseError: for malformed data, with file and line, or the number of the row.
         ConfigError: if the examples do not fit the task.
     """
     if is_file(source):
-        # Lines of text have no columns; those of the data that a model learnt from do not concern them.
+        # Lines of text have no columns; the column names of the model's training data do not apply.
         columns = {} if data.format == "text" else data.columns
         found = task.read(source, format=data.format, columns=columns, need_labels=need_labels)
     else:
@@ -215,7 +215,7 @@ def examples_of(task: Task, source: Data, data: DataConfig, *, need_labels: bool
 
 
 def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Example]:
-    """The examples of a file or a collection, to measure a model by; longer texts are truncated as the task says.
+    """The labelled examples of a file or a collection, for evaluation; long texts are truncated as the task says.
 
     Args:
         task: as for `examples_of`.
@@ -233,24 +233,24 @@ def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Exampl
 
 
 def name_of(source: Data) -> str:
-    """The path of a file; "the given data" for anything else, also where a run names it."""
+    """The path of a file; "the given data" for anything else, including what a run names by a checksum."""
     is_given = not is_file(source) or str(source).startswith(FROM_PYTHON)
     return "the given data" if is_given else source_name(source)
 
 
 def is_file(source: Data) -> "TypeIs[Source]":
-    """Whether this is a file or a stream, and no collection."""
+    """Whether this is a file or a stream rather than a collection."""
     return isinstance(source, str | os.PathLike) or hasattr(source, "read")
 
 
 def files_of_run(data: DataConfig) -> list[str]:
-    """Every file that a run reads its data from, those that match a pattern included."""
+    """Every file that a run reads its data from, with patterns expanded."""
     paths = (data.train, data.dev, data.test, data.parses, data.vectors)
     return [file for path in paths if path is not None for file in all_files_of(path)]
 
 
 def generator_of(config: RunConfig, task: Task) -> str:
-    """The name of what generates the data of a run that names no file.
+    """The name of the generator of the data, for a run without a training file.
 
     Raises:
         ConfigError: if the task's data are not generated, or the configuration needs files.
@@ -264,12 +264,12 @@ def generator_of(config: RunConfig, task: Task) -> str:
 
 
 def _first_unlabelled(examples: Iterable[Example]) -> str | None:
-    """How errors name the first example without a label, if there is one."""
+    """The first example without a label, as errors name it; ``None`` if there is none."""
     return next((example.described() for example in examples if example.label is None), None)
 
 
 def _check_labels(data: DataConfig, dev: Sequence[Example], test: Sequence[Example]) -> None:
-    """Refuse examples without a label where they are measured, under the name of the data that were given."""
+    """Refuse dev and test examples without a label; the error names the data that were given."""
     for name, path, measured in (("dev", data.dev, dev), ("test", data.test, test)):
         if unlabelled := _first_unlabelled(measured):
             which = f"{unlabelled} of the {'training' if path is None else name} data"
@@ -286,7 +286,7 @@ def _generated(config: RunConfig, task: Task) -> Split:
 
 
 def _sampled(examples: list[Example], config: RunConfig) -> list[Example]:
-    """The first ``data.sample`` of the examples in an order of the seed, as they stand in the data."""
+    """The first ``data.sample`` examples of a random order, which the seed decides, in the order of the data."""
     size = config.data.sample
     if size is None:
         return examples
@@ -315,7 +315,7 @@ def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Exam
 
 
 def _apart(examples: Sequence[Example], chosen: Container[int]) -> tuple[list[Example], list[Example]]:
-    """The other examples, and those of the chosen positions."""
+    """The other examples, and those at the chosen positions."""
     return (
         [example for index, example in enumerate(examples) if index not in chosen],
         [example for index, example in enumerate(examples) if index in chosen],
@@ -323,7 +323,7 @@ def _apart(examples: Sequence[Example], chosen: Container[int]) -> tuple[list[Ex
 
 
 def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) -> Sequence[Example]:
-    """The phrases of the training sentences; those of sentences that were held out stay away."""
+    """The phrases of the training sentences, without those of held-out sentences."""
     phrases = data.phrases or task.phrases
     if phrases == "none" or phrases == "nodes" or data.train is None:
         return sentences
@@ -331,5 +331,5 @@ def _with_phrases(task: Task, data: DataConfig, sentences: Sequence[Example]) ->
         raise ConfigError(f"data.phrases: {phrases!r} needs a training file; give the phrases as examples of their own")
     trees = {example.id for example in sentences}
     every = task.read(data.train, format=data.format, phrases=phrases, columns=data.columns)
-    # The id of a phrase is that of its tree and its own number, and that of a tree may begin with the name of its file.
+    # The id of a phrase is its tree's id, a slash and a number; the id of a tree may begin with the name of its file.
     return [task.limited(one) for one in every if not trees.isdisjoint((one.id, one.id.rpartition("/")[0]))]

@@ -27,30 +27,30 @@ def carry_out(
     resume: bool = False,
     overwrite: bool = False,
 ) -> _Result:
-    """One run from its configuration to ``result.json``, or the result of one that was finished before.
+    """Carry out one run from its configuration to ``result.json``, or read the result if it is finished.
 
-    The folder is locked, checked and described; what the work comes to is written, with the card of the best model, and
-    only then is the state of the unfinished run removed. The caller's random state is put back. Of a run that fails, or
-    is interrupted, before its first evaluation nothing is left, and a run that it was to replace is there again; an
-    interrupt after that has a note that says how to resume it.
+    The folder is locked, checked and described. The result is written, with the card of the best model, before the
+    state of the unfinished run is removed. The caller's random state is restored. A run that fails or is interrupted
+    before its first evaluation leaves nothing behind, and a run that it was to replace is put back; a later interrupt
+    carries a note that says how to resume the run.
 
     Args:
-        config: a dataclass with ``hardware`` and ``report_to``; all of it but ``out`` decides the run.
-        place: the path of the run folder, which the first process decides.
+        config: a dataclass with ``hardware`` and ``report_to``; all of it but ``out`` determines the run.
+        place: returns the path of the run folder; called in the first process.
         work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
-        read: what that content means.
+        read: makes the result from that content.
         name: the command that makes such a run, for the model card.
-        files: what the run reads, whose checksums are kept.
+        files: the files that the run reads; their checksums are kept.
         resume: continue the interrupted run in the folder.
         overwrite: replace the run in the folder.
 
     Returns:
-        What ``read`` makes of ``result.json``.
+        The result that ``read`` makes from ``result.json``.
 
     Raises:
         ParseError: if the result of a finished run is damaged.
-        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or a run
-            with another configuration or on files of other content; if there is no such device.
+        ConfigError: if the folder is in use, contains a run and neither ``resume`` nor ``overwrite`` is given, or
+            contains a run with another configuration or on files with other content; if the device is not available.
         MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
     values = plain(config)

@@ -8,7 +8,7 @@ predictions/dev.jsonl   id, gold, predicted, scores of the best model, texts; ``
 checkpoints/            the state of the unfinished run
 best/                   the best model, a Hugging Face folder, with its model card
 plots/                  for pictures
-result.json             the best evaluation; its presence says that the run is finished
+result.json             the best evaluation; its presence marks the run as finished
 ```
 
 Comparison, prediction and the command line read these folders too.
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from structattn.tasks import Evaluation
 
 _LOCK = "lock"
-# Where the run is that another one replaces, until that has an evaluation; and while it is moved to there or back.
+# The folder of a run that is being replaced, until the new run has an evaluation; and its name while it is moved.
 _REPLACED, _MOVING = ".replaced", ".moving"
 # What syntax.files and syntax.folders leave behind when the process is killed; other hidden files are the user's.
 _LEFTOVER = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]+)?\.(?P<kind>tmp|new|old)")
@@ -65,7 +65,7 @@ class RunFolder:
         self.result = self.path / "result.json"
 
     def predictions(self, split: str) -> Path:
-        """The predictions of the best model on ``"dev"``, on ``"test"``, or on data that were given a name later."""
+        """The file of the best model's predictions on ``"dev"``, on ``"test"``, or on later data under another name."""
         return self.path / "predictions" / f"{split}.jsonl"
 
     @property
@@ -89,9 +89,9 @@ class RunFolder:
     def claimed(self) -> Iterator[None]:
         """Lock the folder for this process.
 
-        It is created if missing, with the folders above it, and these are removed again if nothing was written.
+        The folder and its parents are created if missing, and removed again if nothing was written.
 
-        The lock is the kernel's, so it ends with the process however that ends; the file only names the owner.
+        The kernel holds the lock, so it is released however the process ends; the lock file only names the owner.
 
         Raises:
             ConfigError: if another process holds it.
@@ -104,12 +104,12 @@ class RunFolder:
 
         Args:
             values: the configuration of the run.
-            resume: whether the folder may hold an unfinished run with the same configuration, or a finished one.
+            resume: whether the folder may contain an unfinished run with the same configuration, or a finished one.
             overwrite: whether a run in it may be removed.
 
         Raises:
-            ConfigError: if the folder holds a run and neither is asked for, a run with another configuration, or
-                something else.
+            ConfigError: if the folder contains a run and neither is asked for, a run with another configuration, or
+                anything else.
         """
         if not self._content():
             return
@@ -126,17 +126,17 @@ class RunFolder:
             raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it (--overwrite)")
 
     def open_for_run(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
-        """Make the folder ready for a run, if one may write here; to be called while the folder is locked.
+        """Prepare the folder for a run, if a run may write here; call this while the folder is locked.
 
         Args:
             values: as for ``check_free``.
-            resume: whether the folder may hold an unfinished run with the same configuration, or a finished one.
-            overwrite: whether a run in it is replaced: it is kept aside until ``end`` or the next run.
+            resume: whether the folder may contain an unfinished run with the same configuration, or a finished one.
+            overwrite: whether a run in it is replaced; the old run is kept aside until ``end`` or the next run.
 
         Raises:
             ConfigError: as ``check_free``.
         """
-        self._settle()  # for a process that was killed
+        self._settle()  # after a process that was killed
         self.check_free(values, resume=resume, overwrite=overwrite)
         if resume:
             self._tidy()
@@ -148,18 +148,19 @@ class RunFolder:
             moving.rename(self.path / _REPLACED)
 
     def _content(self) -> set[str]:
-        """The names of what is in the folder."""
+        """The names of the files and folders in it, apart from the lock and a replaced run."""
         own = {_LOCK, _REPLACED, _MOVING}
         return {item.name for item in self.path.iterdir()} - own if self.path.exists() else set()
 
     def check_data(self, checksums: Mapping[str, str]) -> None:
-        """Check that the run so far read the same files.
+        """Check that the run has read the same files so far.
 
         Args:
-            checksums: of the files that are there now, by their paths.
+            checksums: checksums of the present files, by their paths.
 
         Raises:
-            ConfigError: names a file with another content. The same content under another name is no change.
+            ConfigError: if the content of a file has changed; the message names it. The same content under another name
+                is no change.
         """
         before = read_json(self.environment).get("sha256") if self.environment.is_file() else None
         if not isinstance(before, dict):
@@ -180,14 +181,14 @@ class RunFolder:
 
     @property
     def is_trained(self) -> bool:
-        """Whether the run has had an evaluation: before, there is nothing to resume."""
+        """Whether the run has had an evaluation; before the first, there is nothing to resume."""
         if self.is_finished:
             return True
         found = self.path.rglob(self.metrics.name)
         return any(file.stat().st_size for file in found if self.path / _REPLACED not in file.parents)
 
     def end(self) -> None:
-        """Remove a run that failed before its first evaluation, or else the one that it has replaced."""
+        """Remove the run if it failed before its first evaluation, or else the run that it replaced."""
         if not self.is_trained:
             self._clear()
         self._settle()
@@ -197,7 +198,7 @@ class RunFolder:
             remove(self.path / name)
 
     def _settle(self) -> None:
-        """Put the run back that another one was to replace, unless that has had an evaluation."""
+        """Put the replaced run back, or remove it if the run that replaces it has had an evaluation."""
         replaced, moving = self.path / _REPLACED, self.path / _MOVING
         if replaced.exists() and self.is_trained:
             remove(replaced)
@@ -211,17 +212,17 @@ class RunFolder:
 
 
 def plain(config: Any) -> dict[str, Any]:
-    """A configuration as plain values, as YAML gives them back, without the folder: so that the run can be moved."""
+    """A configuration as plain values, as read from YAML; without the folder, so that the run can be moved."""
     values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
     return {name: value for name, value in values.items() if name != "out"}
 
 
 def prediction_rows(evaluation: "Evaluation", examples: "Iterable[Example]") -> Iterator[dict[str, Any]]:
-    """For each example id, gold, predicted, the probability of each class as scores, the facts, if any, and the texts.
+    """For each example: id, gold, predicted, class probabilities as scores, facts if there are any, and texts.
 
     Args:
-        evaluation: of a model.
-        examples: what it was evaluated on.
+        evaluation: evaluation of a model.
+        examples: the examples it was evaluated on.
     """
     for prediction, gold, example in zip(evaluation.predictions, evaluation.gold, examples, strict=True):
         facts = {} if prediction.facts is None else {"facts": list(prediction.facts)}

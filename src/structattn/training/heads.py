@@ -1,8 +1,7 @@
-"""Training HYDRA heads to score a relation, on a backbone that stays as it is, bit for bit.
+"""Training HYDRA heads to score a relation, on a frozen backbone, which stays the same bit for bit.
 
-HYDRA (arXiv 2109.05349), the pretraining of its heads: only queries and keys are trained; the backbone runs without
-gradients and without dropout. Sentences without a tree, and those longer than the backbone reads, are left out and
-counted.
+Pretraining of heads as in HYDRA (arXiv 2109.05349): only queries and keys are trained; the backbone runs without
+gradients and without dropout. Sentences without a tree, and those too long for the backbone, are left out and counted.
 """
 
 import contextlib
@@ -47,14 +46,14 @@ class Pretraining:
 
     Attributes:
         model: the backbone, in the mode it was in, with the best heads.
-        loss: on the held-out sentences.
+        loss: loss on the held-out sentences.
         relations: a report for each relation, on the held-out sentences.
         test_relations: the same on the test sentences; empty without any.
-        epochs: losses on the held-out sentences, one an epoch; the first is that of fresh heads.
-        sentences: how many were trained on, held out, without a tree, and too long.
+        epochs: losses on the held-out sentences: first that of untrained heads, then one per evaluation.
+        sentences: numbers of sentences trained on, held out, without a tree, and too long.
         coverage: share of the words of all these sentences that have a subword.
         is_backbone_unchanged: whether every parameter and buffer of the backbone is the same as before, bit for bit.
-        seconds: spent in training.
+        seconds: training time.
     """
 
     model: HydraModel
@@ -69,17 +68,17 @@ class Pretraining:
 
 
 def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite: bool = False) -> Pretraining:
-    """Pretrain heads on a treebank and write a run folder, which ``add_heads`` takes for an adapter folder.
+    """Pretrain heads on a treebank and write a run folder, which ``add_heads`` takes as an adapter folder.
 
     Args:
-        config: everything that decides the run.
+        config: everything that determines the run.
         resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
 
     Raises:
-        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds a
-            run with another configuration; if the heads do not fit the backbone, no sentence is left, or there is no
-            such device.
+        ConfigError: if the folder is in use, contains a run and neither ``resume`` nor ``overwrite`` is given, or
+            contains a run with another configuration; if the heads do not fit the backbone, no sentence is left, or the
+            device is not available.
         ParseError: for a malformed treebank, with file and line.
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
@@ -132,11 +131,11 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
 
 
 def held_out_sentences(config: PretrainingConfig) -> tuple[list[Sentence], list[Sentence]]:
-    """The sentences to learn from, and those that choose the best epoch and are reported on.
+    """The sentences to train on, and the held-out ones for choosing the best epoch and for the report.
 
     Raises:
         ParseError: for a malformed treebank.
-        ConfigError: if one of the two has none.
+        ConfigError: if one of the two is empty.
     """
     sentences = list(read_conllu(config.treebank))[: config.limit]
     held_out = sentences[::10] if config.dev is None else list(read_conllu(config.dev))
@@ -167,22 +166,23 @@ def pretrain(
     """Train fresh heads on sentences with trees.
 
     Args:
-        backbone: reads the sentences; its parameters and buffers are the same before and after.
+        backbone: encodes the sentences; its parameters and buffers do not change.
         heads: the heads and their relations.
-        sentences: to learn from.
-        held_out: choose the best epoch, and are reported on.
-        test: are reported on as well.
-        optimization: how; ``heads_optimization()`` if ``None``.
+        sentences: sentences to train on.
+        held_out: sentences for choosing the best epoch and for the report.
+        test: further sentences for a report.
+        optimization: optimiser and schedule; ``heads_optimization()`` if ``None``.
         max_length: as in ``PretrainingConfig``.
         keep_states: as in ``PretrainingConfig``.
         control: as in ``PretrainingConfig``.
         seed: as in ``PretrainingConfig``.
-        folder: gets checkpoints, to be continued from, and the best heads; none is left if ``None``.
-        accelerator: an ``accelerate.Accelerator``; one on whichever device there is if ``None``.
+        folder: run folder for the checkpoints, from which training continues, and the best heads; a temporary one if
+            ``None``.
+        accelerator: an ``accelerate.Accelerator``; one on the available device if ``None``.
 
     Raises:
-        ConfigError: if no sentence is left to learn from or to choose by, a relation holds between no two words to
-            learn from, or the heads do not fit the backbone.
+        ConfigError: if no sentence is left to train on or to choose the best epoch by, a relation has no pair of words
+            in the training sentences, or the heads do not fit the backbone.
         StructAttnError: if the loss is not finite.
 
     Example:
@@ -231,7 +231,7 @@ def pretrain(
             )
             content = read_config(folder.best)
             fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
-            with accelerator.autocast():  # as every epoch was measured
+            with accelerator.autocast():  # the precision in which every epoch was evaluated
                 loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
                 tested = evaluate_heads(model.hydra.heads, model.hydra_config, last.batches())[1] if test else {}
     if history.best["step"] == 0:
@@ -255,7 +255,7 @@ def pretrain(
 
 
 def _require(source: RelationBatches, purpose: str, *, is_learnt: bool) -> None:
-    """Some sentence to learn from or to measure on; a relation that is learnt must occur in them."""
+    """Require a sentence to train or evaluate on; a relation that is learnt must also occur in the sentences."""
     source.require(purpose)
     if absent := source.absent_relations():
         lacking = f"relation {absent[0]!r}: no two words have it in the {len(source)} sentences to {purpose}"
@@ -278,7 +278,7 @@ def _counted(train: RelationBatches, dev: RelationBatches) -> dict[str, int]:
 
 
 class _HeadsLoss(nn.Module):
-    """The loss of heads as the one thing that several processes wrap."""
+    """The loss of heads as a single module, which is wrapped for several processes."""
 
     def __init__(self, heads: RelationHeads, config: HydraConfig) -> None:
         super().__init__()
@@ -303,7 +303,7 @@ class _HeadsLearner:
         return self.train.batch(rows)
 
     def loss(self, module: nn.Module, batch: SubwordBatch) -> Tensor:
-        # The states are read here, not in ``batch``, for the precision of training to be theirs too.
+        # The states are computed here, not in ``batch``, so that they have the precision of training too.
         loss: Tensor = module(batch, self.train.states(batch))
         return loss
 

@@ -12,10 +12,10 @@ Control = Literal["none", "shuffled"]
 
 
 def heads_optimization() -> OptimizationConfig:
-    """How heads are usually fitted: AdamW without weight decay, 100 steps to warm up, down to zero all the way.
+    """The default for heads: AdamW without weight decay, 100 warm-up steps, linear decay to zero from the first step.
 
-    The paper prints neither optimiser nor learning rate. Scores are products, so one odd sentence can throw the heads
-    far off, and the gradient is clipped.
+    The paper gives neither optimiser nor learning rate. Scores are products, so a single outlier sentence can throw the
+    heads far off; the gradient is therefore clipped.
     """
     return OptimizationConfig(
         optimizer="adamw",
@@ -32,28 +32,28 @@ def heads_optimization() -> OptimizationConfig:
 
 @dataclass(frozen=True)
 class PretrainingConfig(OnHardware):
-    """Everything that decides the pretraining of heads.
+    """Everything that determines the pretraining of heads.
 
     Attributes:
-        treebank: CoNLL-U file to learn from.
+        treebank: CoNLL-U file to train on.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
         out: the run folder; the adapter is in its ``best``.
         dev: CoNLL-U file to choose the best epoch by and to report on; a tenth of the treebank is held out if ``None``.
-        test: CoNLL-U file that the best heads are measured on at the end.
+        test: CoNLL-U file that the best heads are evaluated on at the end.
         limit: use only this many sentences of the treebank, from its start.
         heads: the heads and their relations.
         optimization: optimiser and schedule.
-        max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
-        keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes a number).
-        control: ``shuffled`` gives every sentence the tree of another one of its length: what is learnt then is not
-            syntax.
-        seed: of the heads, the order of the sentences and the control.
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
-        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        max_length: maximum number of subwords; longer sentences are left out. The backbone's own maximum if ``None``.
+        keep_states: keep the backbone's states of all sentences in memory after the first epoch (4 bytes per number).
+        control: ``shuffled`` gives every sentence the tree of another sentence of the same length, so that what the
+            heads learn is not syntax.
+        seed: random seed of the heads, the order of the sentences and the control.
+        device: ``cpu`` or ``cuda``; ``auto`` uses CUDA if available.
+        mixed_precision: ``bf16`` or ``fp16`` computes products in 16 bits; ``fp16`` needs a GPU.
         report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
 
     Raises:
-        ConfigError: for a value out of its range.
+        ConfigError: for a value out of range.
     """
 
     treebank: str

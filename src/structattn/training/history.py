@@ -1,4 +1,4 @@
-"""The evaluations of a run so far. Best model and patience follow from it, without separate counters."""
+"""The evaluations of a run so far. Best model and patience are derived from them, without separate counters."""
 
 import math
 from collections.abc import Mapping, Sequence
@@ -7,7 +7,7 @@ from typing import Any
 
 from structattn.tasks import Metric
 
-# What a row has besides metrics.
+# The keys of a row besides its metrics.
 BOOKKEEPING = frozenset({"step", "epoch", "loss", "learning_rate", "tree_entropy", "seconds", "is_best"})
 
 

@@ -1,8 +1,8 @@
 """The same model as a Hugging Face model.
 
 After ``import structattn.training.hugging_face``, ``AutoModelForSequenceClassification.from_pretrained(folder)`` reads
-the folders of models for sentences; nothing else registers them. Needs the extra ``train``. ``PreTrainedModel`` and its
-configuration are concrete classes that are inherited from here, as transformers requires.
+the folders of sentence models; nothing else registers them. Needs the extra ``train``. The classes here inherit from
+concrete classes, ``PreTrainedModel`` and its configuration, as transformers requires.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from structattn.tasks.items import Item
 
 
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
-    """What ``SentenceModel.from_config`` takes, as a Hugging Face configuration.
+    """The arguments of ``SentenceModel.from_config`` as a Hugging Face configuration.
 
-    A configuration made by calling this class is trusted. One that was read from a file or a dictionary is not: the
+    A configuration made by calling this class is trusted. One that was read from a file or a dictionary is not: an
     encoder that it names as ``module:function`` runs only with ``trust_code``.
 
     Example:
@@ -73,14 +73,14 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As in transformers; the configuration is not its caller's word."""
+        """As in transformers; the configuration counts as read, so it is not trusted."""
         made = super().from_dict(config_dict, **kwargs)
         (made[0] if isinstance(made, tuple) else made)._was_read = True
         return made
 
     @classmethod
     def from_json_file(cls, json_file: Any) -> Any:
-        """As in transformers; the configuration is not its caller's word."""
+        """As in transformers; the configuration counts as read, so it is not trusted."""
         return cls.from_dict(cls._dict_from_json_file(json_file))
 
     def to_dict(self) -> dict[str, Any]:
@@ -100,7 +100,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
     Args:
         config: what to build.
         trust_code: whether an encoder ``module:function`` of a configuration that was read from a file may be imported
-            and run. ``from_pretrained`` also takes transformers' own word for it, ``trust_remote_code=True``.
+            and run. ``from_pretrained`` also takes transformers' own argument for this, ``trust_remote_code=True``.
 
     Raises:
         ConfigError: if the configuration was read from a file and names code that is not trusted.
@@ -137,8 +137,8 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         Args:
             input_ids: ``(batch, word)`` ids of the model's own vocabulary, 0 at padding. Enough for encoders that
                 need no structure, on tasks with one sentence.
-            attention_mask: ``(batch, word)``, true at words; by default where ``input_ids`` is not 0. Padding may
-                stand on either side.
+            attention_mask: ``(batch, word)``, true at words; by default where ``input_ids`` is not 0. Padding may be on
+                either side.
             labels: ``(batch,)`` class indices.
             batch: what ``model.collate(examples)`` returns, with trees and pairs; instead of the three above.
             **kwargs: arguments of other models raise an error.
@@ -168,8 +168,8 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         folder = Path(cached_file(pretrained_model_name_or_path, VOCABULARY)).parent
         read_model_config(folder, (SentenceModel.kind,), trust_code=True)
         model.model.vocabulary = read_vocabulary(folder / VOCABULARY, size=model.config.vocab_size)
-        # Transformers builds models on the meta device and then fills what the file holds. What a module computes for
-        # itself and does not save would stay empty.
+        # Transformers builds models on the meta device and then loads the saved tensors. Buffers that a module computes
+        # and does not save would stay empty.
         fresh = dict(model.config.build().named_buffers())
         saved = model.model.state_dict().keys()
         for name, buffer in model.model.named_buffers():
@@ -190,13 +190,13 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         return self.model.collate(examples)
 
     def _init_weights(self, module: torch.nn.Module) -> None:
-        """Nothing: every layer initialises itself when it is built."""
+        """Do nothing: every layer initialises itself when it is built."""
 
     def _batch(self, tokens: Tensor, mask: Tensor, labels: Tensor | None) -> TaskBatch:
         # Encoders expect words first.
         order = (~mask).long().argsort(dim=1, stable=True)
         tokens, mask = tokens.gather(1, order), mask.gather(1, order)
-        # A sentence of unknown words only still has a length.
+        # The words are not known here, only the lengths of the sentences.
         sentences = tuple(Sentence(["?"] * int(length)) for length in mask.sum(-1))
         batch = SentenceBatch(tokens * mask, mask, mask.sum(-1), sentences=sentences)
         target = torch.zeros(len(tokens), len(self.model.labels), device=tokens.device)

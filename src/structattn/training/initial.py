@@ -1,7 +1,7 @@
 """Initialisation other than a module's own: uniform values for all parameters, or the encoder of a trained model.
 
-An encoder may be taken over by a model of another task with another vocabulary: its parameters by name, and word
-vectors by spelling.
+A model of another task, with another vocabulary, can take over an encoder: parameters by name, and word vectors by
+spelling.
 
 Reference: Kim et al. (2017), Structured attention networks, sections 4.1 and 4.2 (uniform values), 4.4 (a parsing
 network trained on heads first).
@@ -62,7 +62,7 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
 def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
     """Initialise a model's encoder from that of a saved model of any task.
 
-    Words that both vocabularies know get their vectors from there; the others keep theirs.
+    Words in both vocabularies get their vectors from the saved model; the others keep their own.
 
     Args:
         model: a fresh model.
@@ -70,8 +70,8 @@ def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: 
         trust_code: as in ``load``.
 
     Raises:
-        ConfigError: if the folder holds no model of a task, or its encoder has a parameter that this one lacks or has
-            in another shape.
+        ConfigError: if the folder contains no model of a task, or its encoder has a parameter that this one lacks or
+            has in another shape.
         ParseError: as ``load``.
     """
     name, source = os.fspath(folder), load(folder, trust_code=trust_code)
@@ -103,7 +103,7 @@ def _words(model: TaskModel) -> WordEmbedding | None:
 
 
 def _take_vectors(mine: WordEmbedding, theirs: WordEmbedding, ids: Int64[Tensor, " word"]) -> int:
-    """Copy the vectors of words that both tables have; returns their number."""
+    """Copy the vectors of the words that both tables have, and return their number."""
     into, source = (torch.cat([one.weight.detach(), one.frozen]) for one in (mine, theirs))
     if into.shape[1] != source.shape[1]:
         raise ConfigError(f"init: expected word vectors of {into.shape[1]} numbers, got {source.shape[1]}")

@@ -1,4 +1,4 @@
-"""What a model is to predict: examples with labels or without, and lines that are nothing but texts."""
+"""The inputs of prediction: examples with or without labels, and lines of plain text."""
 
 import dataclasses
 import itertools
@@ -22,18 +22,19 @@ if TYPE_CHECKING:
 
 LOGGER = logging.getLogger("structattn.training")
 
-_LOOKED_AT = 100  # lines that tell labels from the first words of texts
-_TREES = (".conllu", ".conll", ".mrg", ".ptb")  # endings of files that parallel text may begin with
-_RECOGNISED = ("csv", "tsv", "json", "conllu", "documents", "parquet", "rows")  # that no words and tags look like
+_LOOKED_AT = 100  # lines that are read to tell labels from the first words of texts
+_TREES = (".conllu", ".conll", ".mrg", ".ptb")  # suffixes of trees, which may be the first file of parallel text
+_RECOGNISED = ("csv", "tsv", "json", "conllu", "documents", "parquet", "rows")  # that words and tags never look like
 
 
 def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
-    """What a model is to predict, labels or not: the name of its format, and the examples.
+    """The examples that a model is to predict, with or without labels, and the name of their format.
 
-    What comes from a stream or a pipe is one text per line, and so are lines of which fewer than nine in ten have a
-    label of the model where labels stand, or fewer than half a tag of it where tags stand, or that are no treebank,
-    unless the format says otherwise. For tasks on pairs, two fields with a tab between and no header are two texts, and
-    for translation lines without a tab are texts, blank ones too. Labels of tables and JSON are not read.
+    Unless the format says otherwise, a stream or pipe has one text per line. So has a file where labels are expected
+    and fewer than nine in ten lines begin with a label of the model, where tags are expected and fewer than half are
+    tags of the model, or where a treebank is expected and the file is not one. For tasks on pairs, lines of two
+    tab-separated fields without a header are pairs of texts. For translation, lines without a tab are texts, including
+    blank ones. Labels of tables and JSON are not read.
 
     Args:
         model: a model of a task.
@@ -55,13 +56,13 @@ def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, 
 def summary_of(
     model: "TaskModel", examples: Iterable[Example], source: Data, *, format: str | None = None
 ) -> DataSummary:
-    """What a model is to be measured by; a warning names labels and tags that it does not know.
+    """A summary of evaluation data; its warnings name labels and tags that the model does not know.
 
     Args:
         model: a model of a task.
-        examples: what was read.
-        source: where they are from.
-        format: the format they were read in; that which the task takes for this source if ``None``.
+        examples: the examples that were read.
+        source: where they come from.
+        format: the format they were read in; the task's format for this source if ``None``.
     """
     answer = model.task.answer
     known = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
@@ -80,7 +81,7 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
         return _other_format(source)
     if name == "labelled" and _are_texts(model, source, name):
         return "text"
-    if name == "conllu":  # the only format to learn from, but any texts can be given tags
+    if name == "conllu":  # the only format for training, but any text can be tagged
         other = _other_format(source)
         return name if other == "documents" else other
     if name == "parallel" and _are_sources(source):
@@ -98,10 +99,11 @@ def _other_format(source: Source) -> str:
 
 
 def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
-    """Whether the first lines of a file are texts rather than labels or tags of the model with texts.
+    """Whether the first lines of a file are plain texts rather than texts with labels or tags of the model.
 
-    Labels have to stand on nearly all lines, as each would take a word from a text; a warning says if they stand on
-    some. Most tags have to be the model's: data may have others too, and a line of text hardly ends with one.
+    Nearly all lines must begin with a label, as each label that is read takes a word from a text; a warning is logged
+    if only some do. Most tags must be the model's: data may have other tags too, and a line of text rarely ends with a
+    tag.
     """
     answers = known = 0
     try:
@@ -124,7 +126,7 @@ def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
 
 
 def _are_pairs(source: Source, data: DataConfig) -> bool:
-    """Whether the first lines of a file are two texts each, and the first one has no names of columns."""
+    """Whether the first lines of a file are two texts each, and the first one is not a header."""
     file = matching_files(source)[0]
     if Path(file).name.removesuffix(".gz").endswith(".tsv"):
         return False
@@ -138,7 +140,7 @@ def _are_pairs(source: Source, data: DataConfig) -> bool:
 
 
 def _are_sources(source: Source) -> bool:
-    """Whether a file has sentences without translations: each line is one, so that the translations are aligned."""
+    """Whether a file has sentences without translations; each line is one, so that the translations stay aligned."""
     files = all_files_of(source)  # type: ignore[arg-type]  # a path
     if len(files) != 1 or Path(files[0].removesuffix(".gz")).suffix in _TREES:
         return False
@@ -146,7 +148,7 @@ def _are_sources(source: Source) -> bool:
 
 
 def _is_answer(model: "TaskModel", word: str) -> bool:
-    """Whether a word is one that data of the model's task have as label or score."""
+    """Whether a word can be a label or score in data of the model's task."""
     if not model.task.is_regression:
         return word in model.labels or word in model.task.relabel
     try:

@@ -1,4 +1,4 @@
-"""Entropy of latent trees, logged while a model trains: how uncertain the encoder is of them.
+"""Entropy of latent trees, logged while a model trains: how uncertain the encoder is about them.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.2 (the distribution over trees).
 """
@@ -13,7 +13,7 @@ from structattn.tasks import SequenceBatch, TaskBatch, TaskModel
 
 
 def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: int = 64) -> float | None:
-    """Mean entropy for each word, in nats, of the encoder's latent heads; ``None`` if it has none.
+    """Mean entropy per word, in nats, of the encoder's latent heads; ``None`` if it has none.
 
     Args:
         model: any model.

@@ -1,12 +1,12 @@
-"""The training loop of everything that is trained here, on ``accelerate.Accelerator``.
+"""The training loop that all models share, on ``accelerate.Accelerator``.
 
-A step is one or several batches, a clipped gradient and a step of optimizer and schedule. At evenly spaced steps what
-is trained is measured, the best is kept, and a checkpoint is written. Devices, mixed precision and several processes
-are the Accelerator's business.
+A step processes one or several batches, clips the gradient, and updates the parameters and the learning rate. At evenly
+spaced steps the model is evaluated, the best one is kept, and a checkpoint is written. The Accelerator takes care of
+devices, mixed precision and several processes.
 
-Exact resumption rests on three things. A checkpoint is written after each evaluation, and replaces the one before by
-renaming. The order of the examples depends on seed and epoch only. Best model and patience follow from the evaluation
-history (``history.py``).
+Exact resumption relies on three things. A checkpoint is written after each evaluation, and replaces the previous one by
+renaming. The order of the examples depends only on seed and epoch. Best model and patience are derived from the
+evaluation history (``history.py``).
 """
 
 import itertools
@@ -44,23 +44,23 @@ from structattn.training.sampler import BatchSampler
 from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
 
 BATCH_OPTIONS = "optimization.batch_size or data.max_length"
-"""What makes a batch smaller, as errors name it."""
+"""The options that make a batch smaller, as errors name them."""
 LOGGER = logging.getLogger("structattn.training")
 _LATEST, _WEIGHTS, _HISTORY, _STATES = "latest", "model.safetensors", "history.jsonl", "states.json"
 
 
 def _nothing() -> None:
-    """What there is to keep of a model that is not measured."""
+    """Keep nothing, for a model that is not evaluated."""
 
 
 @dataclass(frozen=True)
 class Measured:
-    """What an evaluation found.
+    """The result of an evaluation.
 
     Attributes:
         metrics: how good the model is; one of them decides which evaluation is the best.
-        notes: what else is noted of it.
-        keep: keeps the model that was measured; called at once if it is the best so far.
+        notes: further values to log beside the metrics.
+        keep: keeps the model that was evaluated; called at once if it is the best so far.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
@@ -70,16 +70,16 @@ class Measured:
 
 @runtime_checkable
 class Learner(Protocol):
-    """What is trained: where its examples come from, what is minimised, and how it is measured.
+    """A model to train: where its examples come from, which loss is minimised, and how it is evaluated.
 
     Attributes:
-        module: its parameters are trained, those that require gradients.
+        module: the module whose parameters are trained, if they require gradients.
     """
 
     module: nn.Module
 
     def batch(self, rows: list[int]) -> Any:
-        """The training examples with these numbers, as tensors."""
+        """The training examples with these indices, as tensors."""
         ...
 
     def loss(self, module: nn.Module, batch: Any) -> Tensor:
@@ -87,12 +87,12 @@ class Learner(Protocol):
 
         Args:
             module: ``self.module``, wrapped for several processes; only its ``forward`` may be called.
-            batch: what ``batch`` made.
+            batch: a batch that ``batch`` returned.
         """
         ...
 
     def begin_epoch(self, epoch: int) -> None:
-        """Called before each epoch, counted from 0, and before what is left of one."""
+        """Called before each epoch, counted from 0, and before the rest of a resumed one."""
         ...
 
     def measure(self) -> Measured:
@@ -114,14 +114,14 @@ def fit(
     """Train to the end, from the last checkpoint in the run folder if there is one.
 
     Args:
-        learner: what is trained; holds the parameters of the last step afterwards.
-        sampler: the numbers of the examples of each batch.
-        config: how.
-        folder: of the run, locked by it; gets the history and the checkpoints.
+        learner: the model to train; it has the parameters of the last step afterwards.
+        sampler: yields the indices of the examples of each batch.
+        config: optimiser, schedule and batches.
+        folder: the run folder, which the run has locked; for the history and the checkpoints.
         accelerator: an ``accelerate.Accelerator``.
-        metric: decides which evaluation is the best; the latest one without.
-        clipped: the parameters whose gradient is clipped, as one; those of the optimizer, in its order, if ``None``.
-            The order decides the last bit of the norm.
+        metric: decides which evaluation is the best; the latest one if ``None``.
+        clipped: the parameters whose gradients are clipped by their joint norm; those of the optimizer, in its order,
+            if ``None``. The order affects the last bit of the norm.
         measure_first: also evaluate before the first step.
 
     Returns:
@@ -160,7 +160,7 @@ class _Loop:
         in_order = (parameter for group in optimizer.param_groups for parameter in group["params"])
         self.clipped = list(in_order if clipped is None else clipped)
         self.module, self.optimizer = accelerator.prepare(trained, optimizer)
-        if self.is_sharded:  # by parameters of its own, which accelerate wants all at once
+        if self.is_sharded:  # shards are other parameters, and accelerate wants all of them at once
             self.clipped = list(self.module.parameters())
         self.steps = -(-len(sampler) // config.gradient_accumulation)
         self.schedule = build_schedule(self.optimizer, config, num_steps=self.steps * config.epochs)
@@ -182,7 +182,7 @@ class _Loop:
             begun = time.monotonic()
             bar = bar_or_lines(self.step, self.steps * self.config.epochs)
             self.watchers = [bar, *curves(self.accelerator, self.folder)]
-            self.started += time.monotonic() - begun  # to connect with a tracker is no training
+            self.started += time.monotonic() - begun  # connecting to a tracker does not count as training
         if measure_first and not self.history.rows:
             self._evaluate(loss=None)
         try:
@@ -241,7 +241,7 @@ class _Loop:
         for number, rows in enumerate(batches, start=1):
             batch = send(self.learner.batch(rows), self.accelerator.device)
             is_last = number == len(batches)
-            # Processes exchange the gradient once a step.
+            # Processes exchange the gradient once per step.
             with nullcontext() if is_last else self.accelerator.no_sync(self.module):
                 with self.accelerator.autocast():
                     loss = self.learner.loss(self.module, batch) / len(batches)
@@ -323,7 +323,7 @@ class _Loop:
             self._share_anew(len(states["random"]))
 
     def _share_anew(self, processes: int) -> None:
-        """Go on from the same place of the epoch, which is another step for another number of processes."""
+        """Continue from the same place in the epoch, whose step depends on the number of processes."""
         self.step = self.logged = round(self.history.last["epoch"] * self.steps)
         self.schedule.last_epoch = self.step - 1
         self.schedule.step()

@@ -1,4 +1,4 @@
-"""What a run runs on: one process or several, their device, and what ``environment.json`` says of it all.
+"""The processes and the device of a run, and their description in ``environment.json``.
 
 Under ``accelerate launch --multi_gpu --num_processes 2`` or ``torchrun --nproc_per_node 2`` every process runs the same
 program; without GPUs they communicate through gloo. Only the first writes to the run folder.
@@ -46,14 +46,14 @@ def is_first() -> bool:
 def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Iterator[Any]:
     """An ``accelerate.Accelerator`` on a device, connected with the other processes, if there are any.
 
-    The device and precision of all Accelerators of a process are one; those of the caller are put back afterwards.
+    All Accelerators of a process share one device and precision; those of the caller are restored afterwards.
 
     Args:
         hardware: the device and its precision.
-        report_to: a tracker of accelerate's, whose package and extra have the same name.
+        report_to: the name of one of accelerate's trackers, which its package and its extra have too.
 
     Raises:
-        ConfigError: if there is no such device, or the processes are to shard the model by the first version of FSDP.
+        ConfigError: if the device is not available, or the launcher asked for version 1 of FSDP.
         MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
     accelerate = require("accelerate", "train")
@@ -68,7 +68,7 @@ def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Itera
     state = accelerate.state
     kinds = (state.AcceleratorState, state.PartialState, state.GradientState)
     before = [dict(kind._shared_state) for kind in kinds]
-    # Which parameters take part may depend on the trees of a batch.
+    # Which parameters are used may depend on the trees of a batch.
     unused = accelerate.DistributedDataParallelKwargs(find_unused_parameters=True)
     try:
         for kind in kinds:
@@ -78,7 +78,7 @@ def accelerator_of(hardware: Hardware, *, report_to: str | None = None) -> Itera
             mixed_precision=hardware.mixed_precision,
             kwargs_handlers=[unused],
             log_with=report_to,
-            # Where trackers write is known once there is a run folder.
+            # The folder that trackers write to is known once there is a run folder.
             project_config=accelerate.utils.ProjectConfiguration(logging_dir=os.curdir),
         )
         shard_as_asked(accelerator)
@@ -111,7 +111,7 @@ def from_first(make: Callable[[], Value]) -> Value:
 
 
 def gathered(own: Iterable[Value]) -> list[Value]:
-    """Every process's values in one list: its first values of all, then its second ones, and so on.
+    """The values of all processes in one list: the first value of each process, then the second of each, and so on.
 
     The inverse of giving item ``i`` to process ``i % count()``.
     """
@@ -127,8 +127,8 @@ def environment(device: torch.device, files: Iterable[str | os.PathLike[str] | N
     """Versions, machine and command of a run, and the checksums of the files that it reads.
 
     Args:
-        device: where it runs.
-        files: paths; those that are no file are left out.
+        device: device of the run.
+        files: paths; those that are not files are left out.
     """
     installed: dict[str, str | None] = {}
     for name in ("accelerate", "numpy", "safetensors", "tokenizers", "transformers"):
@@ -153,10 +153,11 @@ def environment(device: torch.device, files: Iterable[str | os.PathLike[str] | N
 def peak_memory(device: torch.device) -> float:
     """The peak memory of this process so far, in MiB.
 
-    On a GPU the memory of torch's tensors there; on a CPU the resident memory, with Python, torch and the data in it.
+    On a GPU, this is the memory of torch's tensors there; on a CPU, the resident memory, including Python, torch and
+    the data.
 
     Args:
-        device: where the model is.
+        device: device of the model.
 
     Example:
         >>> peak_memory(torch.device("cpu")) > 1

@@ -18,7 +18,7 @@ from structattn.tasks.model import TREE_PARSER
 
 
 def kinds() -> Mapping[str, FromConfig]:
-    """What builds a model of each kind, from the tables of the packages.
+    """The builder of each kind of model, from the tables of the packages.
 
     Example:
         >>> sorted(kinds())[:3]
@@ -35,21 +35,21 @@ def kinds() -> Mapping[str, FromConfig]:
 def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: bool | str = False) -> Any:
     """Read a model of any kind from its folder, or the best model of a run folder.
 
-    A model of a task that learnt from trees that a parser found uses the same parser for sentences without trees.
+    A model of a task that was trained on trees from a parser uses the same parser for sentences without trees.
 
     Args:
         folder: of the model or of the run.
         parser: another parser for sentences without trees, as ``structattn.parse`` takes it; ``none`` for no parser.
         trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run; a string
-            allows that one only.
+            allows only that encoder.
 
     Returns:
-        What was saved: a model of a task, an encoder, a parser, a backbone with HYDRA heads under a task's last layer.
-        It is in evaluation mode, on the CPU.
+        The saved model: a model of a task, an encoder, a parser, or a backbone with HYDRA heads under a task's last
+        layer. It is in evaluation mode, on the CPU.
 
     Raises:
         ParseError: if a file is missing, truncated or damaged; the message names it.
-        ConfigError: if the folder was written by another version, holds another kind of model or several runs, or
+        ConfigError: if the folder was written by another version, contains another kind of model or several runs, or
             names code that is not trusted; for an unknown parser.
 
     Example:
@@ -94,7 +94,7 @@ def load_task_model(
 
 
 def _tree_finder(file: Path, parser: str | None, trusted: bool) -> parsing.MissingTrees | None:
-    """What finds trees for the model that a configuration describes: the parser that is given, or was remembered."""
+    """The finder of trees for the model of a configuration, with the given parser or the one that it remembers."""
     remembered = read_json(file).get(TREE_PARSER)
     if parser == "none" or (parser is None and remembered is None):
         return None

@@ -1,4 +1,4 @@
-"""Training, evaluating and predicting in Python: on files, data frames, data sets, lists of texts."""
+"""Training, evaluating and predicting in Python: on files, data frames, data sets and lists of texts."""
 
 import dataclasses
 import hashlib
@@ -38,10 +38,10 @@ def train(
         data: the training data: a file in any data format; or a pandas ``DataFrame``, a ``datasets.Dataset``, a list of
             mappings such as ``{"text": ..., "label": ...}``, of tuples ``(text, label)`` (for tasks on pairs ``(text,
             text, label)``), or of ``Example``.
-        dev: likewise, to choose the best model by; without, a part of the training data is held out.
+        dev: likewise, to choose the best model by; if ``None``, a part of the training data is held out.
         encoder: name of an encoder, or ``module:function``.
         task: name of a task.
-        test: likewise, to measure the best model once.
+        test: likewise, to evaluate the best model on once.
         resume: continue the interrupted run in ``out``.
         overwrite: replace the run in ``out``.
         **options: any field of ``RunConfig`` (``out``, ``seed``, ``options`` of the encoder, ``optimization``, ...;
@@ -52,8 +52,8 @@ def train(
         The result; ``structattn.load(result.folder)`` is the model.
 
     Raises:
-        ConfigError: as ``run``; for an unknown option, with a guess at what was meant.
-        ParseError: for data that are none, with file and line, or the number of the row.
+        ConfigError: as ``run``; for an unknown option, with a suggestion.
+        ParseError: for malformed data, with file and line, or the number of the row.
 
     Example:
         >>> import tempfile
@@ -89,14 +89,14 @@ def evaluate(
     Args:
         model: a model of a task, or the folder of a run or model.
         data: a file, or examples as for `train`.
-        split: keep the predictions in the run folder under this name, ``"test"`` or any other, for ``compare``; those
-            of ``"test"`` become the test figures of the run.
-        **columns: ``text_column``, ``label_column`` and ``id_column`` where they have other names than the usual ones.
+        split: keep the predictions in the run folder under this name, ``"test"`` or any other, for ``compare``; the
+            metrics on ``"test"`` become the test figures of the run.
+        **columns: ``text_column``, ``label_column`` and ``id_column`` if their names are not the usual ones.
 
     Raises:
-        ConfigError: if the data do not fit the task, or an example has no label; if there is a split and no finished
+        ConfigError: if the data do not fit the task, or an example has no label; if there is a split but no finished
             run to keep it, or the run has predictions of that name on other examples.
-        ParseError: for data that are none, with file and line, or the number of the row.
+        ParseError: for malformed data, with file and line, or the number of the row.
     """
     if split is not None:
         if isinstance(model, TaskModel):
@@ -115,20 +115,21 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
 
     Args:
         model: a model of a task, or the folder of a run or model.
-        data: texts, or anything that `train` takes; labels are not needed. For tasks on pairs a tuple of two is a pair.
-            Lines of a file are texts if fewer than nine in ten begin with a label of the model. Labels are not read.
-        **columns: ``text_column`` and ``id_column`` where they have other names than the usual ones.
+        data: texts, or anything that `train` takes; labels are not needed. For tasks on pairs, a tuple of two texts is
+            a pair. Lines of a file are texts if fewer than nine in ten begin with a label of the model. Labels are not
+            read.
+        **columns: ``text_column`` and ``id_column`` if their names are not the usual ones.
 
     Raises:
         ConfigError: if the data do not fit the task.
-        ParseError: for data that are none, with file and line, or the number of the row.
+        ParseError: for malformed data, with file and line, or the number of the row.
     """
     ready = _model(model)
     return ready.predict(list(inputs_of(ready, data, DataConfig(**columns))[1]))
 
 
 def checksum(examples: Sequence[Example]) -> str:
-    """A name for examples that changes with any word, tree, label or weight of them.
+    """A hash of examples, which changes with their words, tags, trees, relations, labels, ids and weights.
 
     Example:
         >>> one, other = Example("fine", "1"), Example("fine", "0")

@@ -1,4 +1,4 @@
-"""How parameters are fitted: the optimizer and the learning rate."""
+"""The optimizer and the learning rate schedule."""
 
 import math
 from typing import Any
@@ -12,10 +12,10 @@ from structattn.training.optimization_config import OptimizationConfig
 
 
 def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:
-    """An optimizer that decays matrices only, with learning rates of their own for word vectors and a backbone.
+    """An optimizer with weight decay on matrices only, and separate learning rates for word vectors and a backbone.
 
-    Word vectors, biases and everything else with a single axis do not decay. Word vectors with rate 0 are no part of
-    the optimizer, nor do they get gradients any more.
+    Word vectors, biases and all other parameters with a single axis are not decayed. Word vectors with learning rate 0
+    are left out of the optimizer and no longer get gradients.
 
     Example:
         >>> model = nn.Sequential(WordEmbedding(5, 4), nn.Linear(4, 2))
@@ -60,12 +60,12 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
     if config.optimizer == "adamw":
         return torch.optim.AdamW(groups, lr=rate, fused=True)
     if config.optimizer == "adagrad":
-        # A tenth to start with, as in the code of Kim et al. (2017); from zero the first steps are as long as the rate.
+        # The sum starts at 0.1, as in the code of Kim et al. (2017); from zero, the first steps have the rate's length.
         fused = parameters[0].device.type == "cpu" or None
         return torch.optim.Adagrad(groups, lr=rate, initial_accumulator_value=0.1, fused=fused)
     if config.optimizer == "sgd":
         return torch.optim.SGD(groups, lr=rate, momentum=config.momentum, fused=True)
-    # TensorFlow's values, which DiSAN used; torch has .9 and 1e-6.
+    # TensorFlow's values, which DiSAN used; torch's defaults are .9 and 1e-6.
     return torch.optim.Adadelta(groups, lr=rate, rho=0.95, eps=1e-8)
 
 

@@ -1,4 +1,4 @@
-"""The configuration of how parameters are fitted."""
+"""The configuration of optimiser, schedule and batches."""
 
 import math
 from dataclasses import dataclass
@@ -17,8 +17,8 @@ class OptimizationConfig:
     """Optimiser, schedule and batches.
 
     Attributes:
-        initial_range: initialise weights and biases uniformly between minus and plus this, except normalisations and
-            pretrained word vectors; if ``None``, as each module does.
+        initial_range: draw initial weights and biases uniformly between minus and plus this value, except in
+            normalisations and pretrained word vectors; if ``None``, each module initialises itself.
         optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as for DiSAN.
         learning_rate: peak learning rate.
         weight_decay: weight decay of matrices, not of biases, normalisation or word vectors; an L2 penalty in the
@@ -29,19 +29,20 @@ class OptimizationConfig:
             often need a higher one.
         momentum: momentum of ``sgd``.
         batch_size: examples per batch and process.
-        batch_tokens: instead of ``batch_size``: maximum number of words (or tokens) per batch and process, with
-            padding, of the longer side of sentence and target.
+        batch_tokens: instead of ``batch_size``: maximum number of words (or tokens) per batch and process, padding
+            included, on the longer side of sentence and target.
         gradient_accumulation: batches per step; the gradient is the mean of theirs.
         epochs: maximum number of epochs.
         patience: evaluations without improvement after which to stop; ``None``: never.
         clip: maximum norm of the gradient; ``None``: no clipping.
         schedule: ``linear`` falls to zero at the end of the last epoch; ``triangular`` does so from the first step on,
-            and is cut off by the warm-up; ``inverse_sqrt`` falls with the square root of the step after the warm-up
-            (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of ``halve_from`` and then after every
-            ``halve_every`` epochs.
-        halve_from: an epoch, counted from 1.
-        halve_every: a number of epochs.
-        warmup: share of all steps over which the learning rate rises from zero; from 1 on, the number of these steps.
+            and is capped by the warm-up; ``inverse_sqrt`` falls with the square root of the step after the warm-up
+            (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of epoch ``halve_from`` and then after
+            every ``halve_every`` epochs.
+        halve_from: epoch of the first halving, counted from 1.
+        halve_every: number of epochs between halvings.
+        warmup: share of all steps over which the learning rate rises from zero; a value of at least 1 is a number of
+            steps.
         evaluations_per_epoch: number of evenly spaced evaluations per epoch; ``0.1`` is one every tenth epoch and one
             at the end.
         average: number of latest evaluations whose parameters are averaged.
@@ -107,4 +108,4 @@ class OptimizationConfig:
         tokens = self.batch_tokens
         check(tokens is None or tokens >= 1, "optimization.batch_tokens", "at least 1", tokens)
         if self.schedule == "inverse_sqrt" and self.warmup == 0:
-            raise ConfigError("optimization.schedule: inverse_sqrt needs a warm-up, from whose end it falls")
+            raise ConfigError("optimization.schedule: inverse_sqrt needs a warm-up, as it falls only afterwards")

@@ -1,4 +1,4 @@
-"""Training our own parser: its run, and what the best parser comes to."""
+"""Training our own parser: the run and its result."""
 
 import dataclasses
 import functools
@@ -37,8 +37,8 @@ class ParserResult:
         epoch: the epoch of the best parser.
         seconds: training time.
         sentences_per_second: how fast the best parser read dev when it was measured.
-        sentences: how many were trained on, how many chose the best parser, and how many it was tested on.
-        test: the same metrics on the test sentences, if there are any, of the parser as it was stored.
+        sentences: numbers of sentences for training, for choosing the best parser, and for testing it.
+        test: the same metrics of the stored parser on the test sentences, if there are any.
     """
 
     folder: Path
@@ -54,13 +54,13 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
     """Train a parser and write a run folder.
 
     Args:
-        config: everything that decides the run.
+        config: everything that determines the run.
         resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
 
     Raises:
-        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds a
-            run with another configuration; for unknown options; if there is no such device.
+        ConfigError: if the folder is in use, contains a run and neither ``resume`` nor ``overwrite`` is given, or
+            contains a run with another configuration; for unknown options; if the device is not available.
         ParseError: for a malformed treebank, with file and line; for one without trees, labels or tags, or with several
             roots in a sentence.
         StructAttnError: if the loss is not finite.
@@ -99,7 +99,7 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         optimization,
         folder=folder,
         accelerator=accelerator,
-        # LAS is an accuracy, that of head and label of each word taken together.
+        # LAS is an accuracy, of each word's head and label together.
         metric=dataclasses.replace(metric("accuracy"), name="las"),
     )
     best = history.best

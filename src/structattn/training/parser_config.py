@@ -17,10 +17,10 @@ Loss = Literal["trees", "words"]
 
 
 def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
-    """How parsers are usually fitted: AdamW, a twentieth of all steps to warm up, then down to zero.
+    """The default for parsers: AdamW, warm-up over a twentieth of all steps, then linear decay to zero.
 
     Args:
-        backbone: whether there is one, which learns at a tenth of the rate.
+        backbone: folder of the backbone, which has a tenth of the learning rate; ``None`` without one.
 
     Example:
         >>> parser_optimization().learning_rate, parser_optimization("minilm").learning_rate
@@ -36,28 +36,29 @@ def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
 
 @dataclass(frozen=True)
 class ParserConfig(OnHardware):
-    """Everything that decides the training of a parser.
+    """Everything that determines the training of a parser.
 
     Attributes:
-        treebank: CoNLL-U file to learn from.
-        dev: CoNLL-U file that chooses the best parser by its LAS, punctuation included.
-        test: CoNLL-U file that the best parser, as it was stored, is measured on at the end.
+        treebank: CoNLL-U file to train on.
+        dev: CoNLL-U file to choose the best parser on, by its LAS, punctuation included.
+        test: CoNLL-U file that the best parser, as stored, is evaluated on at the end.
         out: the run folder; the parser is in its ``best``.
-        backbone: folder of a Hugging Face encoder, which is fine-tuned; words and characters alone without one.
-        trees: ``all`` trees, or ``projective`` ones only; trees of the treebank that are not are then made so.
-        loss: likelihood of whole ``trees``, or of each of the ``words``' heads, which is faster.
+        backbone: folder of a Hugging Face encoder to fine-tune; without one, the parser reads only words and
+            characters.
+        trees: ``all`` trees, or only ``projective`` ones; other trees of the treebank are then made projective.
+        loss: likelihood of whole ``trees``, or of the heads of single ``words``, which is faster.
         encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.subwords.SubwordEncoder``.
         scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are represented by their characters only.
-        storage: numbers of the saved parser: ``float32``, ``float16``, or ``int8``, a quarter of the size.
+        storage: number format of the saved parser: ``float32``, ``float16``, or ``int8``, a quarter of the size.
         optimization: optimiser and schedule; ``parser_optimization(backbone)`` if ``None``.
-        seed: of parameters, dropout and the order of the sentences.
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
-        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        seed: random seed of parameters, dropout and the order of the sentences.
+        device: ``cpu`` or ``cuda``; ``auto`` uses CUDA if available.
+        mixed_precision: ``bf16`` or ``fp16`` computes products in 16 bits; ``fp16`` needs a GPU.
         report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
 
     Raises:
-        ConfigError: if a value is out of its range.
+        ConfigError: if a value is out of range.
     """
 
     treebank: str
@@ -86,5 +87,5 @@ class ParserConfig(OnHardware):
 
     @staticmethod
     def usual(backbone: str | None = None) -> dict[str, OptimizationConfig]:
-        """The defaults of sections, as they follow from the other fields."""
+        """The defaults of sections that depend on other fields."""
         return {"optimization": parser_optimization(backbone)}

@@ -1,4 +1,4 @@
-"""Compare systems over several data sets at once: one test a system, corrected for how many systems there are."""
+"""Compare systems over several data sets at once: one test per system, corrected for the number of systems."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from structattn.training.significance import Answers, Significance, compare_pool
 
 @dataclass(frozen=True)
 class PooledDifference:
-    """One system against another over all data sets.
+    """The difference between two systems over all data sets.
 
     Attributes:
         system: its name.
         by_data_set: second minus first on each data set, mean over seeds.
-        significance: of the mean of these.
+        significance: significance of the mean of these differences.
         holm_p: the bootstrap's p-value, corrected for the number of systems by Holm's procedure.
     """
 
@@ -37,12 +37,12 @@ class PooledDifference:
 
 @dataclass(frozen=True)
 class Pooled:
-    """Systems against one of them over several data sets.
+    """Systems compared with one of them over several data sets.
 
     Attributes:
         against: the system that the others are compared with.
         metrics: the metric of each data set.
-        differences: the other systems.
+        differences: the difference of each other system.
     """
 
     against: str
@@ -61,17 +61,17 @@ def pool(
     """Compare the systems that were run on each of several data sets with one of them.
 
     Args:
-        *data_sets: a folder for each, which holds a folder for each system, named alike in all of them: a run folder,
-            or one that holds run folders (one for each seed).
+        *data_sets: one folder per data set, with one folder per system, named alike in all of them: a run folder, or a
+            folder of run folders (one for each seed).
         against: the system that the others are compared with.
         metric: name of a metric; the main metric of each task if ``None``.
         split: as for ``compare``.
         samples: number of resamples of each test.
-        seed: of the resampling.
+        seed: random seed of the resampling.
 
     Raises:
-        ConfigError: without two systems that were run on every data set, one of them ``against``; as ``compare`` does;
-            if more is better in the metric of one data set and worse in that of another.
+        ConfigError: if there are no two systems that were run on every data set, one of them ``against``; as for
+            ``compare``; if greater is better for the metric of one data set and worse for that of another.
     """
     places = {str(Path(one)): Path(one) for one in data_sets}
     systems = _systems(places, against)
@@ -108,10 +108,10 @@ def holm(p_values: Sequence[float]) -> list[float]:
     rejective multiple test procedure").
 
     Args:
-        p_values: of the tests, in any order.
+        p_values: p-values of the tests, in any order.
 
     Returns:
-        The adjusted ones, in the same order.
+        The adjusted p-values, in the same order.
 
     Example:
         >>> holm([0.02, 0.01, 0.5])
@@ -125,7 +125,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
 
 
 def _systems(places: Mapping[str, Path], against: str) -> list[str]:
-    """The systems that every data set has a folder of, the one to compare with among them."""
+    """The systems that have a folder in every data set, including the one to compare with."""
     if not places:
         raise ConfigError("expected a folder for each data set, which holds a folder for each system")
     found = [{path.name for path in folder.glob("*") if path.is_dir()} for folder in places.values()]

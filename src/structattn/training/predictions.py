@@ -1,4 +1,4 @@
-"""The predictions that run folders keep, and what it takes to compare them."""
+"""The predictions that run folders keep, and checks for comparing them."""
 
 import os
 from collections.abc import Mapping, Sequence
@@ -23,9 +23,9 @@ class KeptRun:
 
     Attributes:
         folder: the run folder.
-        config: of the run.
+        config: configuration of the run.
         metric: the name of the main metric of its task.
-        split: what was predicted.
+        split: the split that was predicted.
         file: where the predictions come from, for messages.
         rows: for each example ``id``, ``gold`` and ``predicted``.
     """
@@ -39,7 +39,7 @@ class KeptRun:
 
 
 def run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
-    """The run folders of a system: one, those in a folder, or those of a sequence.
+    """The run folders of a system, given as one run folder, a folder of run folders, or a sequence.
 
     Raises:
         ConfigError: if there is none.
@@ -59,7 +59,7 @@ def read_run(path: Path, split: str | None) -> KeptRun:
     """The predictions of a finished run on a split; on dev, or else test, if ``None``.
 
     Raises:
-        ConfigError: if it is not finished, or has no predictions on the split.
+        ConfigError: if the run is not finished, or has no predictions on the split.
     """
     folder = RunFolder(path)
     if not folder.is_finished:
@@ -84,7 +84,7 @@ def check_same_examples(first: KeptRun, other: KeptRun) -> None:
     """Check that two runs answered the same examples, in the same order.
 
     Raises:
-        ConfigError: with the first example in which they differ.
+        ConfigError: if they differ; the message names the first such example.
     """
     if len(first.rows) != len(other.rows):
         raise ConfigError(
@@ -103,7 +103,7 @@ def answers_of(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file
     """The answers, ``gold`` or ``predicted``, as an array that a metric takes.
 
     Raises:
-        ConfigError: for labels where the metric is one of numbers, or the other way round.
+        ConfigError: for labels if the metric compares numbers, or the other way round.
     """
     values = [row[key] for row in rows]
     if any(isinstance(value, str) == metric.is_numeric for value in values):

@@ -27,8 +27,8 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
     """A fresh model for the training data; draws its parameters from torch's generator.
 
     Raises:
-        ConfigError: for an unknown encoder or option, training data without two labels, vectors for none of their
-            words, or uniform values for a pretrained backbone.
+        ConfigError: for an unknown encoder or option, training data with fewer than two labels, vectors for none of
+            their words, or uniform initialisation of a pretrained backbone.
         ParseError: for malformed vectors.
     """
     data = config.data
@@ -54,7 +54,7 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
 
 
 def _with_dim_of_vectors(config: RunConfig) -> dict[str, Any]:
-    """The embedder's configuration; its width follows from pretrained vectors."""
+    """The embedder's configuration, with the width of the pretrained vectors."""
     source = config.data.vectors
     if source is None:
         return config.embedder
@@ -92,7 +92,7 @@ def _load_vectors(model: TaskModel, config: RunConfig, source: str) -> None:
 
 
 def count_parameters(model: torch.nn.Module) -> int:
-    """Trained parameters apart from the word vectors, as papers count them.
+    """The number of trained parameters apart from word vectors, as papers count them.
 
     Example:
         >>> from structattn.layers import FeedForward
@@ -128,7 +128,7 @@ def _words_of(source: Path) -> list[str]:
         raise
     except (ValueError, LookupError, TypeError) as error:
         raise ParseError(f"expected a tokenizer with a vocabulary, but it cannot be read: {error}", file=file) from None
-    # In WordPiece a token that continues a word starts with ##; in the others one that starts a word has a mark.
+    # WordPiece marks tokens that continue a word with ##; the other tokenizers mark tokens that start a word.
     marks = tuple(mark for mark in ("Ġ", "▁") if any(token.startswith(mark) for token in tokens))
     whole = [token[1:] for token in tokens if token.startswith(marks)] if marks else tokens
     return [word for word in whole if word and not word.startswith("##") and not word.startswith("[")]

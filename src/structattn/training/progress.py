@@ -58,9 +58,9 @@ class Lines:
     """A line in the log every ten seconds, where there is no terminal for a bar.
 
     Args:
-        done: steps that were taken before.
+        done: steps already taken.
         total: steps of the whole run, if it does not stop early.
-        clock: the time in seconds.
+        clock: returns the time in seconds.
     """
 
     def __init__(self, done: int, total: int, clock: Callable[[], float] = time.monotonic) -> None:
@@ -87,20 +87,20 @@ class Lines:
             )
 
     def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
-        """Nothing: every evaluation has a line of its own."""
+        """Do nothing: every evaluation has a line of its own."""
 
     def close(self) -> None:
-        """Nothing is open."""
+        """Do nothing: nothing is open."""
 
 
 class Curves:
-    """Curves in an experiment tracker, one of accelerate's."""
+    """Curves in one of accelerate's experiment trackers."""
 
     def __init__(self, tracker: Any) -> None:
         self.tracker = tracker
 
     def step(self) -> None:
-        """Nothing: a point for each evaluation is enough."""
+        """Do nothing: one point per evaluation is enough."""
 
     def evaluated(self, step: int, training: Mapping[str, float | None], metrics: Mapping[str, float]) -> None:
         """As ``Watcher``."""
@@ -116,7 +116,7 @@ def bar_or_lines(done: int, total: int) -> Bar | Lines:
     """A bar on a terminal, lines elsewhere.
 
     Args:
-        done: steps that were taken before.
+        done: steps already taken.
         total: steps of the whole run.
     """
     return Bar(done, total) if sys.stderr.isatty() else Lines(done, total)
@@ -126,15 +126,15 @@ def curves(accelerator: Any, folder: RunFolder) -> list[Curves]:
     """Curves in the tracker that an ``accelerate.Accelerator`` was made with, if any, with the run's configuration.
 
     Args:
-        accelerator: of the run.
-        folder: gets the files of the tracker.
+        accelerator: the run's Accelerator.
+        folder: run folder, for the files of the tracker.
     """
     if not accelerator.log_with:
         return []
     accelerator.project_configuration.logging_dir = str(folder.path)
     config = dict(_flat(read_yaml(folder.config))) if folder.config.is_file() else {}
     (name,) = map(str, accelerator.log_with)
-    # TensorBoard takes the name of a project for that of a folder.
+    # TensorBoard uses the name of the project as the name of a folder.
     project = name if name == "tensorboard" else "structattn"
     place = {"dir": str(folder.path), "name": str(folder.path)}
     accelerator.init_trackers(project, config, {"wandb": place} if name == "wandb" else {})
@@ -142,7 +142,7 @@ def curves(accelerator: Any, folder: RunFolder) -> list[Curves]:
 
 
 def _flat(values: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:
-    """The values of a configuration by the names of their options; lists as text, as trackers take plain values."""
+    """The values of a configuration by their option names; lists become text, as trackers take plain values."""
     for name, value in values.items():
         if isinstance(value, Mapping):
             yield from _flat(value, f"{section}{name}.")
@@ -155,7 +155,7 @@ def _clock_time(seconds: float) -> str:
 
 
 def short(value: Any) -> str:
-    """A value in four digits.
+    """A value with four significant digits.
 
     Example:
         >>> short(0.123456), short(3)

@@ -1,7 +1,7 @@
 """A run on extractive question answering: a backbone, with or without HYDRA heads, learns to mark answers.
 
-Training is on windows of long texts, evaluation on the answers to whole questions. HYDRA (arXiv 2109.05349), SQuAD;
-BERT's recipe (Devlin et al. 2019, section 4.2: learning rate 5e-5, 3 epochs, batches of 32 for SQuAD 1.1).
+The model is trained on windows of long texts, and evaluated on its answers to whole questions. HYDRA (arXiv
+2109.05349), SQuAD.
 """
 
 import functools
@@ -50,7 +50,7 @@ class QuestionResult:
         questions: numbers of training and evaluation questions.
         windows: number of training windows.
         parameters: trained parameters.
-        seconds: spent in training.
+        seconds: training time.
     """
 
     folder: str
@@ -63,7 +63,7 @@ class QuestionResult:
 
 
 def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = False) -> QuestionResult:
-    """Train, predict, evaluate, and write a run folder, with ``predictions.json`` (id and answer) and their scores.
+    """Train, predict, evaluate, and write a run folder, with ``predictions.json`` (ids and answers) and the scores.
 
     Args:
         run: the configuration.
@@ -72,9 +72,9 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
 
     Raises:
         ParseError: for malformed data.
-        ConfigError: if the folder is in use, holds a run and neither ``resume`` nor ``overwrite`` is given, or holds
-            another run; if the heads do not fit the backbone, windows are longer than it reads, or there is no such
-            device.
+        ConfigError: if the folder is in use, contains a run and neither ``resume`` nor ``overwrite`` is given, or
+            contains another run; if the heads do not fit the backbone, windows are longer than it reads, or the device
+            is not available.
         StructAttnError: if the loss is not finite.
         MissingExtra: if the extra ``train`` is not installed.
     """
@@ -160,14 +160,14 @@ def build_model(run: QuestionRun) -> tuple[nn.Module, Any]:
 
 
 class _QuestionLearner:
-    """A model that marks answers, and windows of texts; measured once, in the end."""
+    """A model that marks answers, and windows of texts; evaluated only once, after training."""
 
     def __init__(self, model: nn.Module, windows: Windows) -> None:
         self.module = model.train()
         self.windows = windows
         self.lengths = windows.inputs["attention_mask"].sum(1)
         for part in model.modules():
-            # What is frozen as a whole runs without dropout, as anywhere else.
+            # Modules that are frozen as a whole run without dropout, as elsewhere.
             flags = [parameter.requires_grad for parameter in part.parameters()]
             if flags and not any(flags):
                 part.eval()
@@ -189,7 +189,7 @@ class _QuestionLearner:
 
 
 def _spread(questions: Sequence[Question], limit: int | None) -> list[Question]:
-    """At most ``limit`` questions, evenly spread, as neighbouring ones are about one text."""
+    """At most ``limit`` questions, evenly spread, as neighbouring ones are about the same text."""
     if limit is None or limit >= len(questions):
         return list(questions)
     return [questions[index * len(questions) // limit] for index in range(limit)]

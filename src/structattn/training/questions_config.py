@@ -1,6 +1,7 @@
 """The configuration of a run on extractive question answering, as one frozen value.
 
-BERT's recipe: Devlin et al. (2019), section 4.2 (learning rate 5e-5, 3 epochs, batches of 32 for SQuAD 1.1).
+Devlin et al. (2019), section 4.2, fine-tune BERT on SQuAD 1.1 with learning rate 5e-5 for 3 epochs in batches of 32.
+The defaults here differ from theirs in the first two: learning rate 3e-5, 2 epochs.
 """
 
 from dataclasses import dataclass, field
@@ -13,7 +14,7 @@ from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 
 def question_optimization() -> OptimizationConfig:
-    """How models are usually fine-tuned on questions: AdamW, a tenth of all steps to warm up, then down to zero."""
+    """The default for questions: AdamW, warm-up over a tenth of all steps, then linear decay to zero."""
     return OptimizationConfig(
         optimizer="adamw",
         learning_rate=3e-5,
@@ -32,12 +33,12 @@ class QuestionRun(OnHardware):
     """The configuration of a run on questions.
 
     Attributes:
-        train: a file of SQuAD to learn from.
-        dev: a file of SQuAD to be measured on.
+        train: SQuAD file to train on.
+        dev: SQuAD file to evaluate on.
         backbone: folder of a Hugging Face encoder with a fast tokenizer.
-        out: the folder of the run.
-        adapter: folder of HYDRA heads; the backbone alone without one.
-        heads: ``random`` takes the adapter's layer with fresh heads.
+        out: the run folder.
+        adapter: folder of HYDRA heads; without one, the backbone is used alone.
+        heads: ``random`` uses the adapter's layer with fresh heads.
         frozen: which parameters are frozen: ``nothing``, the ``backbone``, or the ``heads`` (queries and keys).
         limit: maximum number of training questions, spread evenly over the file.
         dev_limit: maximum number of evaluation questions, spread evenly over the file.
@@ -46,13 +47,13 @@ class QuestionRun(OnHardware):
         max_answer_length: maximum length of an answer, in tokens.
         may_be_none: whether texts may have no answer, as in SQuAD 2.
         optimization: optimiser and schedule; ``batch_size`` counts windows.
-        seed: of the new parameters, dropout and order.
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where there is one.
-        mixed_precision: ``bf16`` or ``fp16`` for products in 16 bits; ``fp16`` needs a GPU.
+        seed: random seed of the new parameters, dropout and order.
+        device: ``cpu`` or ``cuda``; ``auto`` uses CUDA if available.
+        mixed_precision: ``bf16`` or ``fp16`` computes products in 16 bits; ``fp16`` needs a GPU.
         report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
 
     Raises:
-        ConfigError: for a value out of its range, or options of heads without an adapter.
+        ConfigError: for a value out of range, or options of heads without an adapter.
     """
 
     train: str

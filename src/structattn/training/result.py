@@ -1,4 +1,4 @@
-"""The result of a run, as its folder keeps it."""
+"""The result of a run, as stored in its folder."""
 
 import dataclasses
 from collections.abc import Mapping
@@ -16,13 +16,13 @@ class RunResult:
 
     Attributes:
         folder: the run folder; ``structattn.load(folder)`` gives the best model.
-        metrics: the task's metrics of the best model on dev; for cross-validation the means over the folds on their
-            test parts, with ``<metric>_sd`` beside them.
+        metrics: the task's metrics of the best model on dev; for cross-validation, the means over the test parts of the
+            folds, with their standard deviations as ``<metric>_sd``.
         test: the metrics of the best model on the test data, if there are any.
         parameters: trained parameters apart from word vectors.
         seconds: training time.
-        peak_memory: peak memory of the process until then, in MiB; see ``machine.peak_memory``.
-        examples: how many were trained on, phrases included, and how many each evaluation had.
+        peak_memory: peak memory of the process until the end of training, in MiB; see ``machine.peak_memory``.
+        examples: numbers of examples for training, phrases included, and for each evaluation.
         best: the row of ``metrics.jsonl`` that belongs to the best model.
     """
 
@@ -48,6 +48,6 @@ def read_result(folder: RunFolder) -> RunResult:
 
 
 def result_of(folder: RunFolder, values: Mapping[str, Any]) -> RunResult:
-    """What the values of a result file mean; unknown ones are left out."""
+    """The result that the values of a result file describe; unknown values are left out."""
     known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
     return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})

@@ -53,13 +53,13 @@ def run(
 ) -> RunResult:
     """Train as configured and write a run folder.
 
-    With ``folds`` and no ``fold`` every fold is trained. The folder then holds ``fold01``, ``fold02``, ..., the
+    With ``folds`` but no ``fold``, every fold is trained. The folder then contains ``fold01``, ``fold02``, ..., the
     predictions on all test parts together, which ``compare`` reads as those of one run, and the means over the folds.
-    The folds are the same for every seed and encoder. Each holds a part of its training data out to choose its best
-    model, and is measured once on its test part.
+    The folds are the same for every seed and encoder. Each fold holds out a part of its training data to choose its
+    best model, which is evaluated once on the test part.
 
     Args:
-        config: everything that decides the run.
+        config: everything that determines the run.
         examples: ``train``, ``dev`` and ``test``, in place of the files of ``config.data``; see ``structattn.train``.
         resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
@@ -67,9 +67,9 @@ def run(
             ``config`` itself is trusted.
 
     Raises:
-        ConfigError: for options that are unknown or do not fit the data; if the folder is in use, or holds a run and
-            neither ``resume`` nor ``overwrite`` is given; if the run to resume was configured otherwise; if there is
-            no such device.
+        ConfigError: for options that are unknown or do not fit the data; if the folder is in use, or contains a run and
+            neither ``resume`` nor ``overwrite`` is given; if the run to resume has another configuration; if the device
+            is not available.
         ParseError: with file and line, for malformed data.
         MissingExtra: if the extra ``train`` is not installed.
     """
@@ -97,11 +97,11 @@ def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunRe
     """Resume the interrupted run in a folder; a finished one is only read.
 
     Args:
-        folder: of the run.
+        folder: the run folder.
         trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run.
 
     Raises:
-        ConfigError: if the folder is in use, is no run folder, or names code that is not trusted.
+        ConfigError: if the folder is in use, is not a run folder, or names code that is not trusted.
     """
     file = RunFolder(folder).config
     config = load_config(file)
@@ -118,7 +118,7 @@ def _new_folder(config: RunConfig) -> Path:
 
 
 class _TaskLearner:
-    """A model of a task, the examples it learns from, and those that choose the best epoch."""
+    """A model of a task, its training examples, and the examples for choosing the best epoch."""
 
     def __init__(self, model: TaskModel, split: Split, folder: RunFolder, batch: Callable[[list[int]], Any]) -> None:
         self.module: nn.Module = model
@@ -164,7 +164,7 @@ def _train(
     model.find_trees = find_trees
     if config.init is not None:
         start_from(model, config.init, trust_code=trust_code)
-    # Again, so that dropout does not depend on how many numbers the initial parameters took.
+    # Again, so that dropout does not depend on how many random numbers the initialisation drew.
     set_seed(config.seed)
     batches, batch = batches_of(config, model, split.train, accelerator.device)
     with preserved_randomness(), accelerator.autocast():
@@ -198,7 +198,7 @@ def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchS
     """Refuse to train if the largest batch of the first epoch needs more memory than is free.
 
     Raises:
-        StructAttnError: names the batch, and what makes it smaller.
+        StructAttnError: if it does; the message names the batch, and the options that make it smaller.
     """
     trained = [one for one in model.parameters() if one.requires_grad]
 
@@ -222,7 +222,7 @@ def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchS
 
 
 def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
-    # The folder of a run to resume may come from anybody: it may name the encoder of this run and no other code.
+    # The folder of a run to resume may come from anyone, so it may name the encoder of this run but no other code.
     evaluation = load(folder.best, trust_code=config.encoder).to(device).evaluate(examples)
     write_json_lines(folder.predictions("test"), prediction_rows(evaluation, examples))
     return dict(evaluation.metrics)
@@ -264,6 +264,6 @@ def _cross_validate(
 
 
 def _values(result: RunResult, task: Task) -> dict[str, Any]:
-    """What ``result.json`` says."""
+    """The content of ``result.json``."""
     values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
     return {"main_metric": task.main_metric.name, **values}

@@ -15,13 +15,13 @@ from torch.utils.data import Sampler
 from structattn.training import machine
 from structattn.training.optimization_config import OptimizationConfig
 
-# How many batches are sorted by length together: the larger, the less padding and the less chance in the order.
+# How many batches are sorted by length together: the larger, the less padding and the less random the order.
 _POOL = 50
 
 
 @runtime_checkable
 class BatchSampler(Protocol):
-    """Batches of indices, epoch after epoch, the same number of them each."""
+    """Batches of indices, the same number of them in every epoch."""
 
     @property
     def lengths(self) -> Sequence[int] | np.ndarray:
@@ -38,12 +38,12 @@ class BatchSampler(Protocol):
 
 
 def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: int) -> BatchSampler:
-    """The batches of this process, of a number of examples each or of a number of words.
+    """The batches of this process, limited by the number of examples or by the number of words.
 
     Args:
         lengths: length of every example.
-        config: the sizes.
-        seed: of the order.
+        config: gives the size of the batches.
+        seed: random seed of the order.
     """
     share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
     if config.batch_tokens is None:
@@ -52,7 +52,7 @@ def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: i
 
 
 class _SharedBatches(Sampler[list[int]]):
-    """The batches of an epoch, of which each process takes every k-th."""
+    """The batches of an epoch, divided among ``k`` processes, each of which takes every k-th."""
 
     def __init__(self, num_batches: int, *, seed: int, process: int, processes: int) -> None:
         self.num_batches = num_batches
@@ -84,12 +84,13 @@ class LengthBatchSampler(_SharedBatches):
     """Batches of indices for one process.
 
     The examples are shuffled, cut into pools of fifty batches, sorted by length inside each pool, cut into batches, and
-    the batches are shuffled. Each process takes every k-th batch; a few batches come twice where they do not divide.
+    the batches are shuffled. Each process takes every k-th batch; a few batches come twice if their number is not a
+    multiple of that of the processes.
 
     Args:
         lengths: length of every example.
         batch_size: examples per batch; the last batch may be smaller.
-        seed: of the order.
+        seed: random seed of the order.
         process: index of this process.
         processes: how many processes share the epoch.
 
@@ -114,15 +115,15 @@ class LengthBatchSampler(_SharedBatches):
 
 
 class NoisyBatchSampler(_SharedBatches):
-    """Batches of neighbours in an order of length with noise, for one process.
+    """Batches of neighbours in an order of noisy lengths, for one process.
 
-    Up to one is added to each length before the examples are sorted and cut into batches, which are then shuffled. All
-    epochs draw from one generator, one after the other.
+    A random number below one is added to each length before the examples are sorted and cut into batches, which are
+    then shuffled. All epochs draw from one generator, one after the other.
 
     Args:
         lengths: length of every example.
-        batch_size: examples per batch; the last of the sorted ones may be smaller.
-        seed: of the order.
+        batch_size: examples per batch; the last one in sorted order may be smaller.
+        seed: random seed of the order.
         process: index of this process.
         processes: how many processes share the epoch.
 
@@ -148,15 +149,15 @@ class NoisyBatchSampler(_SharedBatches):
 
 
 class TokenBatchSampler(_SharedBatches):
-    """Batches of about as many words each, for one process: examples times the longest of them is at most ``tokens``.
+    """Batches of about the same number of words, for one process: examples times the longest is at most ``tokens``.
 
-    Which examples share a batch is drawn once, so that every epoch has as many batches as the others; each epoch has
-    them in another order. An example longer than ``tokens`` is a batch of its own.
+    Which examples share a batch is drawn once, so that every epoch has the same number of batches; each epoch has them
+    in another order. An example longer than ``tokens`` is a batch of its own.
 
     Args:
         lengths: length of every example.
         tokens: maximum number of words of a batch, padding included.
-        seed: of the batches and their order.
+        seed: random seed of the batches and their order.
         process: index of this process.
         processes: how many processes share the epoch.
 
@@ -184,18 +185,18 @@ class TokenBatchSampler(_SharedBatches):
 
 
 class WindowBatchSampler:
-    """Batches of examples in groups: of several groups at a time, shuffled and sorted by length in pools.
+    """Batches of grouped examples: several groups at a time are shuffled together, and sorted by length in pools.
 
-    Which groups share a window is drawn once, so that every epoch has as many batches as the others; each epoch has the
+    Which groups share a window is drawn once, so that every epoch has the same number of batches; each epoch has the
     windows, and the examples and batches within them, in another order. Each process takes every k-th batch; a few
-    batches come twice where they do not divide.
+    batches come twice if their number is not a multiple of that of the processes.
 
     Args:
         lengths: length of every example.
-        group_sizes: number of examples of each group; the examples of a group follow each other.
+        group_sizes: number of examples of each group; the examples of a group are consecutive.
         batch_size: examples per batch; the last batch of a window may be smaller.
-        window: examples that are shuffled together: as many groups as hold this many, at least one.
-        seed: of the order.
+        window: maximum number of examples that are shuffled together, in whole groups, at least one.
+        seed: random seed of the order.
         process: index of this process.
         processes: how many processes share the epoch.
 
@@ -251,7 +252,7 @@ class WindowBatchSampler:
 
 
 def _windows(sizes: Sequence[int], most: int) -> list[list[int]]:
-    """Neighbouring groups that hold at most ``most`` examples together, or are one group; by number."""
+    """Windows of neighbouring groups, by their numbers: each has at most ``most`` examples, or is a single group."""
     windows: list[list[int]] = []
     room = 0
     for number, size in enumerate(sizes):

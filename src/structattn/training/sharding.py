@@ -1,8 +1,9 @@
-"""Fully sharded data parallelism: parameters, gradients and the optimizer's state are shared out among processes.
+"""Fully sharded data parallelism: parameters, gradients and the optimizer's state are sharded across processes.
 
-``accelerate launch --use_fsdp --fsdp_version 2`` asks for it. What is trained is then a copy whose parameters are
-shards (``torch.distributed.tensor.DTensor``); the model itself stays whole in every process. It gets the parameters
-before each evaluation, so that it is measured, averaged and saved as ever, and in the same files.
+``accelerate launch --use_fsdp --fsdp_version 2`` asks for it. Training then updates a copy of the model whose
+parameters are shards (``torch.distributed.tensor.DTensor``); the model itself stays whole in every process. It receives
+the trained parameters before each evaluation, so that it is evaluated, averaged and saved as usual, and to the same
+files.
 
 References: Rajbhandari et al. (2020), ZeRO: memory optimizations toward training trillion parameter models; Zhao et al.
 (2023), PyTorch FSDP: experiences on scaling fully sharded data parallel.
@@ -27,17 +28,17 @@ def is_asked_for() -> bool:
 
 
 def is_sharded(accelerator: Any) -> bool:
-    """Whether an Accelerator shares parameters out."""
+    """Whether an Accelerator shards parameters."""
     return bool(accelerator.distributed_type == "FSDP")
 
 
 def shard_as_asked(accelerator: Any) -> None:
     """Let an Accelerator of several processes shard if its launcher asked for it, on CPUs too.
 
-    accelerate itself trains by data parallelism there, whatever it is asked.
+    On CPUs, accelerate itself always trains with plain data parallelism, even if asked to shard.
 
     Raises:
-        ConfigError: if the first version of FSDP was asked for.
+        ConfigError: if version 1 of FSDP was asked for.
     """
     kinds = type(accelerator.distributed_type)
     if not is_asked_for() or accelerator.distributed_type not in (kinds.FSDP, kinds.MULTI_CPU):
@@ -48,14 +49,14 @@ def shard_as_asked(accelerator: Any) -> None:
         state.fsdp_plugin = accelerate.FullyShardedDataParallelPlugin()
         if accelerator.mixed_precision != "no":
             state.fsdp_plugin.set_mixed_precision(accelerator.mixed_precision)
-        # One of them is filled from the other whenever anybody asks for it.
+        # Both are set, as ``AcceleratorState()`` copies the values of ``PartialState`` each time it is called.
         state.distributed_type = accelerate.PartialState().distributed_type = kinds.FSDP
     if getattr(state.fsdp_plugin, "fsdp_version", 1) != 2:
         raise ConfigError("FSDP: expected accelerate launch --use_fsdp --fsdp_version 2, got version 1")
 
 
 def copy_to_shard(module: nn.Module) -> nn.Module:
-    """A copy for ``Accelerator.prepare``, which knows the layers of its backbone, the usual units of sharding."""
+    """A copy for ``Accelerator.prepare``, which names the layers of its backbone, the usual units of sharding."""
     copied = copy.deepcopy(module.without_parser() if isinstance(module, TaskModel) else module)
     layers = [name for part in module.modules() for name in getattr(part, "_no_split_modules", None) or ()]
     copied._no_split_modules = sorted(set(layers))  # type: ignore[assignment]  # accelerate reads it off any module
@@ -64,7 +65,7 @@ def copy_to_shard(module: nn.Module) -> nn.Module:
 
 @torch.no_grad()
 def gather(shards: nn.Module, module: nn.Module) -> None:
-    """Fill a whole module in every process from the shards of all; every process must call it."""
+    """Fill a whole module in every process from the shards of all processes; every process must call it."""
     for own, part in _pairs(module, shards):
         own.copy_(whole(part))
 
@@ -77,19 +78,19 @@ def scatter(module: nn.Module, shards: nn.Module) -> None:
 
 
 def whole(tensor: Tensor) -> Tensor:
-    """A tensor from the shards of all processes; any other tensor as it is."""
+    """The whole tensor from the shards of all processes; any other tensor as it is."""
     return tensor.full_tensor() if isinstance(tensor, DTensor) else tensor
 
 
 def shard_like(tensor: Tensor, like: Tensor) -> Tensor:
-    """The part of a whole tensor that this process keeps, shared out as another one is."""
+    """This process's part of a whole tensor, sharded like another tensor."""
     if not isinstance(like, DTensor):
         return tensor
     return distribute_tensor(tensor.to(like.device), like.device_mesh, like.placements)
 
 
 def whole_state(optimizer: Any) -> dict[str, Any]:
-    """The state of an optimizer, its tensors whole in every process; every process must call it."""
+    """The state of an optimizer, with whole tensors in every process; every process must call it."""
     state = optimizer.state_dict()
     entries = {
         index: {name: whole(value) if isinstance(value, Tensor) else value for name, value in one.items()}
@@ -99,7 +100,7 @@ def whole_state(optimizer: Any) -> dict[str, Any]:
 
 
 def shard_state(state: Mapping[str, Any], optimizer: Any) -> dict[str, Any]:
-    """The inverse of ``whole_state``: what has the shape of its parameter is shared out as that is."""
+    """The inverse of ``whole_state``: tensors with the shape of their parameter are sharded like it."""
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     entries = {
         index: {

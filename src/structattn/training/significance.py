@@ -5,14 +5,15 @@ Both tests keep the examples paired, so that the difficulty of an example cancel
 - Paired bootstrap (Koehn 2004; Berg-Kirkpatrick et al. 2012) over examples and seeds: draw examples with replacement,
   draw seeds of each system with replacement, and measure again. As every seed answers every example, the two draws are
   independent (Owen 2007, "The pigeonhole bootstrap"; Sellam et al. 2022, "The MultiBERTs", arXiv 2106.16163: the
-  Multi-Bootstrap with unpaired seeds). The interval is that of systems trained again and tested on new examples. From
-  ``k`` seeds the bootstrap sees ``(k - 1) / k`` of the variance between seeds: with two or three the interval is
-  somewhat narrow, and with one it concerns the trained models at hand, as for examples alone.
+  Multi-Bootstrap with unpaired seeds). The interval is for systems that are trained again and tested on new examples.
+  With ``k`` seeds the bootstrap sees ``(k - 1) / k`` of the variance between seeds: with two or three seeds the
+  interval is somewhat too narrow, and with one it concerns only the trained models at hand, as if only examples were
+  drawn.
 - Approximate randomisation (Noreen 1989; Yeh 2000): exchange the two systems' answers on a random half of the examples.
   All seeds are exchanged together, so it tests the trained models at hand.
 
-Over several data sets both are stratified: each is resampled by itself, and the mean of the differences is what is
-tested, so that a large data set counts no more than a small one.
+Over several data sets both tests are stratified: each data set is resampled separately, and the mean of the differences
+is tested, so that a large data set counts no more than a small one.
 
 A resample is a row of example weights and a metric takes many rows at once (``structattn.tasks.metrics``), so nothing
 here loops over resamples.
@@ -27,9 +28,9 @@ from jaxtyping import Float, Shaped, UInt8
 
 from structattn.tasks.metrics import Metric
 
-# Weights held at a time: samples x examples.
+# Weights in memory at a time: samples x examples.
 _CELLS = 4_000_000
-# Counts of one resampling that are kept, in bytes.
+# Maximum size of the counts that are kept of one resampling, in bytes.
 _KEPT = 32_000_000
 # Examples drawn at a time.
 _CACHED = 65_536
@@ -45,7 +46,7 @@ class Significance:
         high: its upper end.
         bootstrap_p: two-sided p-value of the same bootstrap.
         randomisation_p: two-sided p-value of approximate randomisation; ``None`` if it was not asked for, or the
-            systems have different numbers of seeds, whose answers cannot be exchanged one for one.
+            systems have different numbers of seeds, so that their answers cannot be exchanged one for one.
     """
 
     difference: float
@@ -103,7 +104,7 @@ def compare_answers(
         first: the answers of one system, one array for each seed.
         second: likewise for the other system.
         samples: number of resamples of each test.
-        seed: of the resampling.
+        seed: random seed of the resampling.
 
     Raises:
         ValueError: if a system has no answers, or ``samples`` is below 1.
@@ -127,7 +128,7 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
     Args:
         data_sets: the answers of both systems on each.
         samples: number of resamples of each test.
-        seed: of the resampling.
+        seed: random seed of the resampling.
 
     Raises:
         ValueError: as for ``bootstrap_pooled``.
@@ -153,11 +154,11 @@ def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, see
     Args:
         data_sets: the answers of both systems on each.
         samples: number of resamples.
-        seed: of the resampling.
+        seed: random seed of the resampling.
 
     Raises:
-        ValueError: without a data set, if a system has no answers to one, ``samples`` is below 1, or more is better
-            in the metric of one data set and worse in that of another.
+        ValueError: if there is no data set, a system has no answers to one, ``samples`` is below 1, or greater is
+            better for the metric of one data set and worse for that of another.
 
     Example:
         >>> from structattn.tasks import metric
@@ -174,12 +175,12 @@ def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, see
 def bootstrap_family(
     comparisons: Sequence[Sequence[Answers]], *, samples: int = 10_000, seed: int = 0
 ) -> list[Significance]:
-    """``bootstrap_pooled`` of several comparisons, whose examples are drawn once for all of them.
+    """``bootstrap_pooled`` for several comparisons, with the examples drawn once for all of them.
 
     Args:
-        comparisons: for each the answers of its two systems on every data set.
+        comparisons: for each comparison, the answers of its two systems on every data set.
         samples: number of resamples.
-        seed: of the resampling.
+        seed: random seed of the resampling.
 
     Raises:
         ValueError: as for ``bootstrap_pooled``.
@@ -195,7 +196,7 @@ def bootstrap_family(
     """
     for data_sets in comparisons:
         _check(data_sets, samples)
-    # Examples depend on the place of a data set in its comparison and on how many there are, and on nothing else.
+    # The drawn examples depend only on the place of a data set in its comparison and on its number of examples.
     together: dict[tuple[int, int], list[tuple[int, Answers]]] = {}
     for index, data_sets in enumerate(comparisons):
         for number, one in enumerate(data_sets):
@@ -220,7 +221,7 @@ def _check(data_sets: Sequence[Answers], samples: int) -> None:
 
 
 def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -> Significance:
-    """Of the differences on drawn examples, their mean over the data sets."""
+    """The significance of the mean difference over the data sets, from its values on drawn examples."""
     difference = float(np.mean([one.difference for one in data_sets]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     # Under the null hypothesis the bootstrap's differences would scatter around zero, not around the one observed.
@@ -229,13 +230,13 @@ def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -
 
 
 def _extreme(data_sets: Sequence[Answers], difference: float) -> float:
-    """From where on a resample is as extreme as the data: rounding, which is that of the scores, must not decide it."""
+    """The difference from which a resample is as extreme as the data, with a margin for rounding of the scores."""
     return abs(difference) - 1e-12 * max(abs(mean) for one in data_sets for mean in one.means)
 
 
 def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[Float[np.ndarray, " sample"]]:
-    """Differences on drawn examples, the same for all comparisons on as many of them, with drawn seeds."""
-    # Apart from the generator of the examples, so that the same examples are drawn for any number of seeds.
+    """Differences on drawn examples, which all these comparisons share, and on drawn seeds."""
+    # Separate from the generator of the examples, so that the same examples are drawn for any number of seeds.
     generators = [_generator(seed, 2) for _ in many]
     measured = [one.metric.of_systems(one.gold, [*one.second, *one.first]) for one in many]
     blocks: list[list[np.ndarray]] = [[] for _ in many]
@@ -252,7 +253,7 @@ def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[F
 def _swapped(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
     """Differences after exchanging the answers to a random half of the examples.
 
-    Both systems' answers stand behind each other; weights choose one answer of the two for every example.
+    The answers of both systems are concatenated; weights choose one of the two answers for every example.
     """
     both = [np.concatenate(pair) for pair in zip(one.first, one.second, strict=True)]
     values_of = one.metric.of_systems(np.concatenate([one.gold, one.gold]), both)
@@ -272,7 +273,7 @@ def _generator(seed: Sequence[int], purpose: int) -> np.random.Generator:
 def _resampled_mean(
     values: Sequence[Float[np.ndarray, " sample"]], generator: np.random.Generator
 ) -> Float[np.ndarray, " sample"]:
-    """The mean over as many seeds as there are, drawn with replacement for each sample."""
+    """For each sample, the mean over as many seeds as there are, drawn with replacement."""
     by_seed = np.stack(values, axis=1)
     drawn = generator.integers(len(values), size=by_seed.shape)
     mean: np.ndarray = np.take_along_axis(by_seed, drawn, axis=1).mean(1)
@@ -280,12 +281,12 @@ def _resampled_mean(
 
 
 def _p_value(as_extreme: np.ndarray) -> float:
-    """Share of resamples as extreme as the data; the data count as one, so that p is never zero."""
+    """Share of resamples as extreme as the data; the data count as one resample, so that p is never zero."""
     return float((1 + as_extreme.sum()) / (1 + len(as_extreme)))
 
 
 def _resamples(examples: int, samples: int, seed: tuple[int, ...]) -> Iterator[Float[np.ndarray, "sample example"]]:
-    """How often each example was drawn, which is the same for all systems on as many examples."""
+    """How often each example was drawn, the same for all systems with this number of examples."""
     if examples * samples > _KEPT:
         generator = _generator(seed, 0)
         return _in_blocks(lambda start, end: _draw(end - start, examples, generator, np.float64), examples, samples)
@@ -295,7 +296,7 @@ def _resamples(examples: int, samples: int, seed: tuple[int, ...]) -> Iterator[F
 
 @functools.lru_cache(maxsize=4)
 def _kept(examples: int, samples: int, seed: tuple[int, ...]) -> UInt8[np.ndarray, "sample example"]:
-    """The counts, which one comparison after another asks for; that one passes 255 has a probability below 1e-500."""
+    """The counts, kept for the next comparisons; the probability of a count above 255 is below 1e-500."""
     drawn = _draw(samples, examples, _generator(seed, 0), np.uint8)
     drawn.flags.writeable = False
     return drawn
@@ -305,7 +306,7 @@ def _draw(
     rows: int, examples: int, generator: np.random.Generator, dtype: type[np.number]
 ) -> Shaped[np.ndarray, "row example"]:
     counts = np.empty((rows, examples), dtype)
-    # Some rows at a time, that what lies between stays in the processor's cache.
+    # A few rows at a time, so that intermediate results stay in the processor's cache.
     step = max(1, _CACHED // examples)
     offsets = examples * np.arange(step)[:, None]
     for start in range(0, rows, step):

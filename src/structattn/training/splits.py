@@ -1,4 +1,4 @@
-"""Predictions of a trained run on further data, kept in its folder beside those of its training."""
+"""Predictions of a trained run on further data, kept in its folder beside those made in training."""
 
 import logging
 import os
@@ -18,20 +18,20 @@ _NAME = re.compile(r"[\w-]+")
 
 
 def check_split(path: str | os.PathLike[str], split: str) -> None:
-    """Check that predictions may be kept in a folder under this name: before anything is predicted.
+    """Check that predictions may be kept in a folder under this name, before anything is predicted.
 
     Args:
-        path: of the run folder.
+        path: path of the run folder.
         split: ``"test"``, or another name of letters, digits, ``-`` and ``_``.
 
     Raises:
-        ConfigError: if the folder holds no finished run, or for ``"dev"`` and for what is no name.
+        ConfigError: if the folder contains no finished run, or the name is ``"dev"`` or malformed.
     """
     folder = RunFolder(path)
     if not _NAME.fullmatch(split) or split == "dev":
         raise ConfigError(f"split: expected test or another name of letters and digits, got {split!r}")
     if not folder.config.is_file():
-        raise ConfigError(f"{folder.path} is no run folder (no {folder.config.name}), which alone keeps predictions")
+        raise ConfigError(f"{folder.path} is no run folder (no {folder.config.name}), so it keeps no predictions")
     if not folder.is_finished:
         raise ConfigError(f"{folder.path}: this run is not finished; resume it before its predictions are kept")
 
@@ -41,13 +41,13 @@ def keep_predictions(
 ) -> Path:
     """Write the predictions of the best model of a run into its folder, where ``compare`` finds them by their split.
 
-    The metrics of ``"test"`` become those of the run.
+    The metrics on ``"test"`` become the test figures of the run.
 
     Args:
-        path: of the run folder.
+        path: path of the run folder.
         split: as in `check_split`.
-        evaluation: of the best model.
-        examples: what it was evaluated on.
+        evaluation: evaluation of the best model.
+        examples: the examples it was evaluated on.
 
     Returns:
         The file.
@@ -72,7 +72,7 @@ def keep_predictions(
 
 
 def warn_if_unfinished(path: str | os.PathLike[str]) -> None:
-    """Log a warning if a folder holds a run that is not finished: its best model may still change."""
+    """Log a warning if a folder contains an unfinished run, as its best model may still change."""
     folder = RunFolder(path)
     if folder.config.is_file() and not folder.is_finished:
         LOGGER.warning("%s: this run is not finished; its best model so far is used", folder.path)

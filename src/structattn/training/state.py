@@ -1,6 +1,6 @@
 """The state of an unfinished run on disk: optimizer, schedule, random numbers. Safetensors and JSON, no pickle.
 
-Torch's own files of them are pickles; a run folder may come from an untrusted source, so this one holds no code.
+Torch itself saves pickles, which can contain code; a run folder may come from an untrusted source.
 """
 
 import contextlib

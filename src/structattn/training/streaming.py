@@ -1,4 +1,4 @@
-"""Training on examples that stay on disk: what it may be combined with, and the examples."""
+"""Training on examples that stay on disk: the options that it may be combined with, and the examples."""
 
 import functools
 from collections.abc import Iterable, Iterator
@@ -13,10 +13,10 @@ from structattn.training.config import DataConfig, RunConfig
 
 
 def check_streaming(config: RunConfig, task: Task) -> None:
-    """Refuse what cannot be streamed, before any data are read.
+    """Refuse configurations that cannot be streamed, before any data are read.
 
     Raises:
-        ConfigError: for a task, an option or a file that does not go with ``data.streaming``.
+        ConfigError: for a task, an option or a file that cannot be combined with ``data.streaming``.
     """
     data = config.data
     usual = DataConfig()

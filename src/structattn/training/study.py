@@ -1,7 +1,8 @@
 """Search for the best options of a run: every trial is a run, and the study is one JSON file beside them.
 
-The sampler is Optuna's, random or tree-structured Parzen estimators (Bergstra et al. 2011). A study that is resumed is
-told its trials again, from the first, so that the same seed and trials give the same study however often it stopped.
+The sampler is Optuna's, random or tree-structured Parzen estimators (Bergstra et al. 2011). A resumed study replays its
+trials to the sampler from the first, so that the same seed and trials give the same study however often it was
+interrupted.
 """
 
 import dataclasses
@@ -26,7 +27,7 @@ from structattn.training.history import History
 
 Sampler = Literal["tpe", "random"]
 STUDY, BEST = "study.json", "best.yaml"
-# Trials of ``tpe`` that are drawn at random, before there is something to learn from.
+# The first trials of ``tpe``, which are drawn at random, as there is nothing to learn from yet.
 _AT_RANDOM = 6
 _RANGE = {"low", "high", "step", "log"}
 
@@ -36,8 +37,8 @@ class Trial:
     """One trial of a study.
 
     Attributes:
-        number: from 0.
-        values: what was chosen for each option.
+        number: number of the trial, counted from 0.
+        values: the value chosen for each option.
         metric: the main metric of the task on the development data.
         seconds: training time.
         is_best: whether no earlier trial was as good.
@@ -53,24 +54,25 @@ class Trial:
 def sweep(
     config: RunConfig, space: Mapping[str, Any], *, trials: int = 16, sampler: Sampler = "tpe"
 ) -> Iterator[Trial]:
-    """Try values of options, a run each, until there are enough trials; those of the study in ``config.out`` count.
+    """Try values of options, one run per trial, until there are enough trials; those already in ``config.out`` count.
 
-    ``config.out`` then holds ``study.json``, the folders of the runs, and ``best.yaml``, the best configuration, which
-    ``structattn train --config`` takes. An interrupted study resumes its interrupted run.
+    ``config.out`` then contains ``study.json``, the folders of the runs, and ``best.yaml``, the best configuration,
+    which ``structattn train --config`` takes. An interrupted study resumes its interrupted run.
 
     Args:
-        config: everything that is not searched; ``seed`` is that of the runs and of the sampler.
-        space: for each option by its dotted name a list of values, or a range ``{low, high}`` with ``log: true`` or a
-            ``step``; whole numbers where both ends are.
-        trials: how many trials the study has in the end.
-        sampler: ``tpe`` learns from the trials before, six of them drawn at random; ``random`` draws each by itself.
+        config: everything that is not searched; its ``seed`` is used for the runs and for the sampler.
+        space: for the dotted name of each option, a list of values or a range ``{low, high}``, the latter optionally
+            with ``log: true`` or a ``step``; whole numbers if both ends are.
+        trials: total number of trials of the study.
+        sampler: ``tpe`` learns from earlier trials, the first six of which are drawn at random; ``random`` draws each
+            independently.
 
     Yields:
-        The trials that were made now.
+        The new trials.
 
     Raises:
-        ConfigError: for a malformed space, an option that does not exist or does not take a value; without
-            ``config.out``; if the study there is another one.
+        ConfigError: for a malformed space, or an option that does not exist or does not take a value; if ``config.out``
+            is missing, or contains another study.
         MissingExtra: if the extra ``sweep`` is not installed.
     """
     if config.out is None:
@@ -111,13 +113,13 @@ def sweep(
             raise ConfigError(f"{out / STUDY}: made with another version of Optuna; choose another folder")
         value, seconds = rows[number]["metric"], rows[number]["seconds"]
         history.add({metric.name: value})
-        is_failed = math.isnan(value)  # a metric of one's own may be undefined
+        is_failed = math.isnan(value)  # a user's own metric may be undefined
         state = optuna.trial.TrialState
         study.tell(asked, None if is_failed else value, state=state.FAIL if is_failed else state.COMPLETE)
         is_best = history.last["is_best"] and not is_failed
         if is_best:
             best = dataclasses.replace(one, out=None)
-        # Once for the trials before, as a study may have been killed between its two files.
+        # Once after the earlier trials, as a study may have been killed between writing its two files.
         if best is not None and (number == known - 1 or (is_new and is_best)):
             save_config(best, out / BEST)
         if is_new:
@@ -128,7 +130,7 @@ def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The space of a YAML file: options by their dotted names.
 
     Raises:
-        ConfigError: with the file, for anything that is no list or range.
+        ConfigError: for anything that is not a list or a range; the message names the file.
     """
     space = read_yaml(path)
     with naming(path):
@@ -138,10 +140,10 @@ def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
-    """A configuration with other values of options that are named as on the command line.
+    """A configuration with other values for options, which are named as on the command line.
 
     Raises:
-        ConfigError: for an option that it does not have, or a value out of its range.
+        ConfigError: for an option that it does not have, or a value out of range.
 
     Example:
         >>> config = with_values(RunConfig("trec", "disan"), {"options.dim": 8, "optimization.epochs": 3})

@@ -1,4 +1,4 @@
-"""Trees for the data of a run that come without, where its encoder needs them."""
+"""Finding the trees that the encoder of a run needs and its data lack."""
 
 import dataclasses
 import logging
@@ -26,9 +26,10 @@ _TRIED = 64
 
 
 def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Split, MissingTrees | None]:
-    """The data of a run with the trees that its encoder needs, and what found them; ``None`` if nothing was missing.
+    """The data of a run with the trees that its encoder needs, and their finder, ``None`` if no tree was missing.
 
-    Which trees the encoder needs is tried on sentences that have none. Phrase trees follow from the dependencies.
+    Which trees the encoder needs is found by running it on sentences that have none. Phrase trees are derived from
+    dependency trees.
 
     Raises:
         ConfigError: for an unknown parser.
@@ -36,7 +37,7 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
         MissingStructure: if trees are missing and ``config.data.parser`` is ``none``.
     """
     parser = config.data.parser or DEFAULT_PARSER
-    # The answer of a task is nothing to be found beforehand, and what is streamed has been parsed.
+    # A tree that is the answer of a task must not be found beforehand, and streamed data have been parsed.
     if parser == "none" or task.answer == "tree" or config.data.streaming:
         return split, None
     needed = _needed_trees(config, task, split)
@@ -58,16 +59,16 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
 
 
 def _needed_trees(config: RunConfig, task: Task, split: Split) -> frozenset[str]:
-    """What the model asks for when it gets sentences without; those that the parser would find are stood in for."""
-    # The shortest of each kind comes last and is kept: it is encoded.
+    """The trees that the model asks for when sentences lack them; stand-ins replace those that can be parsed."""
+    # The shortest of each kind comes last, so it is the one that is kept and encoded.
     longest_first = sorted((*split.train, *split.dev, *split.test), key=num_words, reverse=True)
     by_missing = {_missing(example): example for example in longest_first}
     bare = [example for missing, example in by_missing.items() if missing]
     if not bare:
         return frozenset()
-    # The labels of phrases that a model learns from are answers too.
+    # The labels of phrases that a model is trained on are answers too.
     findable = {"dependency"} if (config.data.phrases or task.phrases) != "none" else set(STRUCTURES)
-    # Vectors and most of the examples change nothing about it, and take time to read.
+    # Vectors and most of the examples make no difference here, and take time to read.
     wordless = dataclasses.replace(config.data, vectors=None, vectors_size=None, frozen=DataConfig.frozen)
     without_vectors = dataclasses.replace(config, data=wordless)
     of_each_label = list({str(example.label): example for example in split.train}.values())[:_TRIED]

@@ -26,19 +26,19 @@ def read_agreement(path: Source) -> Iterator[Example]:
     """Agreement items: the words before the verb, labelled with the verb's number.
 
     The sentence is the prefix up to, and without, the verb; the label is ``"singular"`` or ``"plural"``; the metadata
-    of the sentence has ``attractors``, ``verb`` (the right form) and ``wrong_verb``. The number is
-    read off the two forms; in the few items where they are the same word it counts as the plural, which has no ending.
+    of the sentence has ``attractors``, ``verb`` (the right form) and ``wrong_verb``. The number is inferred from the
+    two forms; in the few items where both are the same word, it counts as the plural, which has no ending.
 
     Args:
         path: either file of the pair.
 
     Raises:
-        ParseError: if a file is missing or shorter, a line has not four fields, a number is none, or the word at
-            the position is not the right form.
+        ParseError: if a file is missing or shorter than the other, a line does not have four fields, a count is not a
+            number, or the word at the position is not the right form.
     """
     pair = find_pair(path)
     if pair is None:
-        # Opened, so that a file that is not there is said to be missing.
+        # Open the file, so that the error for a missing file says so.
         with open_bytes(path):
             raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
     text_path, gold_path = pair
@@ -63,9 +63,9 @@ def read_agreement(path: Source) -> Iterator[Example]:
 
 
 def find_pair(path: Source) -> tuple[Path, Path] | None:
-    """The text and the gold file that belong together, if ``path`` is one of them and the other is there.
+    """The text and the gold file that belong together, if ``path`` is one of them and the other exists.
 
-    A stream has no name to tell by.
+    ``None`` for a stream, which has no name.
     """
     if not isinstance(path, str | os.PathLike):
         return None

@@ -1,7 +1,7 @@
-"""bAbI: stories with one fact a line, questions in between, their answers and supporting facts.
+"""bAbI: stories with one fact per line, questions in between, their answers and supporting facts.
 
-An example is a story and a question. What a story is made of is in the metadata of its sentence, so that a story may be
-read as one long sentence too; ``facts_of`` takes it apart again.
+An example is a story and a question. A story is one long sentence, and the metadata record where its facts end;
+``facts_of`` splits it into facts again.
 
 Reference: Weston et al. (2016), Towards AI-complete question answering: a set of prerequisite toy tasks.
 """
@@ -22,13 +22,13 @@ _LINE = re.compile(r"\s*([0-9]{1,9}) (.*)")
 def read_babi(path: Source) -> Iterator[Example]:
     r"""Lines ``number fact``, and ``number question TAB answer TAB numbers of supporting facts``; 1 starts a new story.
 
-    The answer is the label. The question's supporting facts stand in the metadata of the story, counted from 0 among
-    the facts before the question, in the order of the file. Full stops and question marks are left out.
+    The answer is the label. The supporting facts are in the metadata of the story, counted from 0 among the facts
+    before the question, in the order of the file. Full stops and question marks are left out.
 
     Raises:
         ParseError: with file and line: for a line without a number, a number that does not follow the one before, a
-            question without answer, a supporting fact that is none, or a story of more than ``MAX_FACTS`` lines or
-            ``MAX_WORDS`` words.
+            question without answer, a supporting fact that does not precede it, or a story of more than ``MAX_FACTS``
+            lines or ``MAX_WORDS`` words.
 
     Example:
         >>> import pathlib, tempfile
@@ -64,7 +64,7 @@ def read_babi(path: Source) -> Iterator[Example]:
             continue
         answer = fields[1].strip()
         if not answer:
-            raise place.error(f"expected an answer behind the question, got {shown(line)}")
+            raise place.error(f"expected an answer after the question, got {shown(line)}")
         support = fields[2].split() if len(fields) > 2 else []
         for name in support:
             if not _NUMBER.fullmatch(name) or int(name) not in places:
@@ -75,7 +75,7 @@ def read_babi(path: Source) -> Iterator[Example]:
 
 
 def facts_of(example: Example) -> tuple[tuple[str, ...], ...]:
-    """The facts of a story in their order; a sentence that is no story is a single fact.
+    """The facts of a story in order; a sentence that is not a story is a single fact.
 
     Raises:
         ValueError: if the metadata of the story is not what ``read_babi`` writes.

@@ -1,4 +1,4 @@
-"""Words in columns with their tags: the format of the CoNLL tasks on chunks and names."""
+"""Words in columns with their tags: the format of the CoNLL tasks on chunking and named entities."""
 
 import itertools
 from collections.abc import Iterator
@@ -17,8 +17,8 @@ def read_columns(
 ) -> Iterator[Example]:
     r"""One word and its tag per line, a blank line after each sentence, as in CoNLL-2000, CoNLL-2003 and OntoNotes.
 
-    Columns have tabs between them where the file's first line has one, and otherwise spaces. The label is the tags with
-    spaces between. Lines of ``-DOCSTART-`` between documents are no sentences.
+    Columns are separated by tabs if the file's first line has one, and otherwise by spaces. The label is the tags,
+    separated by spaces. Lines of ``-DOCSTART-`` between documents are skipped.
 
     Args:
         path: the file.
@@ -26,7 +26,7 @@ def read_columns(
         label_column: the column of tags; the last if ``None``.
 
     Raises:
-        ConfigError: for a column that is no number of at least 0.
+        ConfigError: for a column that is not a number of at least 0.
         ParseError: with file and line: for a line without these columns, an empty word, a tag with a space in it, or a
             file without blank lines.
 

@@ -1,7 +1,7 @@
 """Documents of several sentences, each document one example: a forest, and one label.
 
-Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", encode a review like this: the trees of
-its sentences side by side.
+Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", encode a review in this way: as the
+trees of its sentences, side by side.
 """
 
 import dataclasses
@@ -19,15 +19,14 @@ _OF_A_SENTENCE = ("sent_id", "text")
 
 
 def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
-    r"""CoNLL-U, in which an example goes from one ``# newdoc`` to the next; ``structattn parse`` writes it so.
+    r"""CoNLL-U in which each ``# newdoc`` starts an example, as ``structattn parse`` writes it.
 
-    The label is the comment ``# label = ...`` of the first sentence, the id that of ``# newdoc id = ...``. Words and
-    trees of the sentences stand side by side; ``PhraseTrees`` puts a root over them.
+    The label is the comment ``# label = ...`` of the first sentence, the id that of ``# newdoc id = ...``. The words
+    and trees of the sentences are joined side by side; ``PhraseTrees`` puts a root over them.
 
     Raises:
-        ParseError: as ``read_conllu``; if a sentence comes before any ``# newdoc``; for a label that is not what
-            ``target`` says, or a document of more than ``MAX_WORDS`` words or ``MAX_LINE``
-            characters.
+        ParseError: as ``read_conllu``; if a sentence comes before any ``# newdoc``; for a label that does not fit
+            ``target``, or a document of more than ``MAX_WORDS`` words or ``MAX_LINE`` characters.
 
     Example:
         >>> import pathlib, tempfile
@@ -54,7 +53,7 @@ def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
 def _grouped(path: Source) -> Iterator[list[Sentence]]:
     for number, sentences in itertools.groupby(_numbered(path), key=lambda pair: pair[0]):
         if number == 0:
-            raise ParseError("expected a comment '# newdoc' at the first sentence, there is none", file=path)
+            raise ParseError("expected a comment '# newdoc' at the first sentence, got none", file=path)
         document = []
         words = characters = 0
         for _, sentence in sentences:

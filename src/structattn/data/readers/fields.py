@@ -22,7 +22,7 @@ class Place:
 
     @property
     def own_line(self) -> int | None:
-        """The line; ``None`` where ``line`` counts rows of a collection, or says where the array around it begins."""
+        """The line; ``None`` if ``line`` counts rows of a collection, or is where the surrounding array begins."""
         return self.line if self.is_line else None
 
     def error(self, message: str) -> ParseError:
@@ -31,10 +31,11 @@ class Place:
 
 
 def json_objects(path: Source) -> Iterator[tuple[Place, dict[str, Any]]]:
-    """The JSON objects of a file, each with its place: one a line, or one array of them all.
+    """The JSON objects of a file, each with its place: one per line, or one array of all of them.
 
     Raises:
-        ParseError: for what is no JSON object; in an array its number is said, as it need not have a line of its own.
+        ParseError: for anything but a JSON object; in an array the message gives its number, as it may share its line
+            with others.
     """
     lines = read_lines(path)
     first = next(((number, line) for number, line in lines if line.strip()), None)
@@ -57,13 +58,13 @@ def json_objects(path: Source) -> Iterator[tuple[Place, dict[str, Any]]]:
 
 
 def _joined(path: Source, lines: Iterator[tuple[int, str]]) -> str:
-    """The text of lines, which may take as much memory as that of a file that is read as a whole."""
+    """The lines as one text, up to the maximum size of a file that is read as a whole."""
     kept, size = [], 0
     for number, line in lines:
         kept.append(line)
         size += len(line)
         if size > MAX_FILE:
-            message = f"expected an array of at most {MAX_FILE:,} characters, there are more; JSON lines have no limit"
+            message = f"expected an array of at most {MAX_FILE:,} characters, got more; JSON lines have no limit"
             raise ParseError(message, file=path, line=number)
     return "\n".join(kept)
 
@@ -82,19 +83,19 @@ def _array_objects(path: Source, line: int, text: str) -> Iterator[tuple[Place, 
 
 
 def sentence_of(text: str, *, tokenised: bool) -> Sentence:
-    """Words between ASCII spaces (a no-break space is part of a word), or the words of raw text."""
+    """A sentence from words separated by ASCII spaces (a no-break space is part of a word), or from raw text."""
     return Sentence([word for word in text.split(" ") if word]) if tokenised else Sentence.from_text(text)
 
 
 TARGETS = ("class", "score", "none")
-"""What a label may be read as; ``none`` where it is not asked for, and may be missing or unreadable."""
+"""How a label may be read; with ``none`` it is ignored, and may be missing or unreadable."""
 
 
 def label_of(text: str, place: Place, *, target: str) -> str | float | None:
-    """A class name as it stands, a score as a finite number, or ``None`` where the target is ``none``.
+    """A class name as text, a score as a finite number, or ``None`` if the target is ``none``.
 
     Raises:
-        ParseError: for an empty class name, or a score that is no number.
+        ParseError: for an empty class name, or a score that is not a number.
     """
     text = text.strip()
     if target == "none":
@@ -113,7 +114,7 @@ def label_of(text: str, place: Place, *, target: str) -> str | float | None:
 
 
 def check_target(target: str, known: tuple[str, ...] = TARGETS) -> str:
-    """Give the target back if it is known.
+    """Return the target if it is known.
 
     Raises:
         ConfigError: if it is not; the message lists the known ones.

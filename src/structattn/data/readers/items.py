@@ -34,13 +34,13 @@ IDS = ("id", "index", "pairID", "pair_ID")
 
 @dataclass(frozen=True)
 class Columns:
-    """Which columns hold the texts of an example, its label and its id.
+    """Which columns contain the texts of an example, its label and its id.
 
     Attributes:
         text: one column, or two for pairs of texts; ``None`` if it is to be found by its name.
         label: ``None`` if it is to be found, or there is none.
         id: ``None`` if it is to be found, or there is none.
-        target: ``"class"`` or ``"score"``, what labels are by default; ``None`` if each says it itself.
+        target: ``"class"`` or ``"score"``, how labels are read by default; ``None`` if that depends on each value.
     """
 
     text: tuple[Column, ...] | None = None
@@ -58,7 +58,7 @@ class Columns:
         """Columns as a caller names them.
 
         Raises:
-            ConfigError: for another number of columns of texts than one or two.
+            ConfigError: if the number of text columns is not one or two.
         """
         is_one = isinstance(text_column, str | int)
         texts = (text_column,) if is_one else None if text_column is None else tuple(text_column)  # type: ignore[arg-type]
@@ -72,10 +72,10 @@ class Columns:
         return tuple(column for column in (*(self.text or ()), self.label, self.id) if column is not None)
 
     def found_in(self, names: Sequence[Column], place: Place) -> "Columns":
-        """These columns of a table with these names; what is ``None`` is looked for under its usual names, in any case.
+        """The columns of a table with these names; one that is ``None`` is found by its usual names, ignoring case.
 
         Raises:
-            ParseError: at ``place``, if a column is not there or there twice, or none looks like a text.
+            ParseError: at ``place``, if a column is missing or occurs twice, or no column looks like text.
 
         Example:
             >>> Columns(label="Stars").found_in(["Review", "Date", "Stars"], Place("a.csv", 1))
@@ -106,7 +106,7 @@ class Columns:
 
 
 def listed_names(names: Sequence[Column]) -> str:
-    """Names of columns as an error shows them, those with a comma in quotes, as an option takes them.
+    """Names of columns in an error message; names with a comma are in quotes, as an option takes them.
 
     Example:
         >>> print(listed_names(["id", "review, in full"]))
@@ -121,7 +121,7 @@ class Item:
     """One row of a table, or one JSON object.
 
     Attributes:
-        place: where it stands.
+        place: its place in the file.
         values: a value for each column.
         columns: which of them are its texts, its label and its id.
         number: how many come before it.
@@ -156,11 +156,11 @@ class Item:
     def label(self, target: str | None) -> str | float | None:
         """Its label: a class name or a score, as ``target`` says.
 
-        Without a target, and where the columns have none, a number with a decimal point is a score; a string, a whole
-        number and a truth value are class names. With the target ``none`` it is not read.
+        If neither the call nor the columns give a target, a number with a decimal point is a score, and a string, a
+        whole number or a Boolean is a class name. With the target ``none`` the label is not read.
 
         Raises:
-            ParseError: if it is none of these, empty, or no number where a score is expected.
+            ParseError: if it is none of these, empty, or not a number where a score is expected.
         """
         value = None if self.columns.label is None else self.values[self.columns.label]
         if value is None or target == "none":
@@ -169,11 +169,11 @@ class Item:
             raise self.place.error(f"expected a string or a number as label, got {shown(value, width=40)}")
         if target is None:
             target = self.columns.target or ("score" if isinstance(value, float) else "class")
-        # json.dumps spells true and false as they stand in the file.
+        # json.dumps spells true and false as the file does.
         return label_of(value if isinstance(value, str) else json.dumps(value), self.place, target=target)
 
     def example(self, target: str | None = None, *, tokenised: bool = False, weight: float = 1.0) -> Example:
-        """The example that it is.
+        """The item as an example.
 
         Raises:
             ParseError: as `texts` and `label`.

@@ -12,10 +12,10 @@ from structattn.syntax.files import Source
 
 
 def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
-    """Lines ``label text``, a space or a tab between; the text may be empty after it (a sentence without words).
+    """Lines ``label text``, separated by a space or a tab; the text may be empty (a sentence without words).
 
     Raises:
-        ParseError: for a line without a space or tab, or a label that is not what ``target`` says.
+        ParseError: for a line without a space or tab, or a label that does not fit ``target``.
     """
     check_target(target)
     count = 0
@@ -32,7 +32,7 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
 
 
 def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
-    """One text per line, or two with a tab between, without labels; an empty line is a text without words.
+    """One text per line, or two separated by a tab, without labels; an empty line is a text without words.
 
     Raises:
         ParseError: for a line of more than two texts.
@@ -40,7 +40,7 @@ def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
     for number, line in read_lines(path):
         texts = line.split("\t")
         if len(texts) > 2:
-            raise Place(path, number).error(f"expected one sentence, or two with a tab between, got {len(texts)}")
+            raise Place(path, number).error(f"expected one sentence, or two separated by a tab, got {len(texts)}")
         yield Example([sentence_of(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
 
 
@@ -53,15 +53,15 @@ def read_json(
     target: str | None = None,
     tokenised: bool = False,
 ) -> Iterator[Example]:
-    """JSON objects: one a line, or an array of them.
+    """JSON objects: one per line, or an array of them.
 
-    A text is raw, or a list of words. Keys that are not given are found by their names, as those of ``read_csv``; the
-    text is under ``text`` or ``sentence``, for example, a pair under ``premise`` and ``hypothesis``. Label, id and
-    ``weight`` may be missing. Without a ``target`` a string, a whole number and a truth value are class names, and a
-    number with a decimal point is a score.
+    A text is raw, or a list of words. Keys that are not given are found by their names, like the columns of
+    ``read_csv``: for example ``text`` or ``sentence``, or ``premise`` and ``hypothesis`` for a pair. Label, id and
+    ``weight`` may be missing. Without a ``target``, a string, a whole number or a Boolean is a class name, and a number
+    with a decimal point is a score.
 
     Raises:
-        ParseError: for what is no JSON object, lacks a key, or has a value of the wrong type.
+        ParseError: for anything but a JSON object, a missing key, or a value of the wrong type.
     """
     if target is not None:
         check_target(target)

@@ -27,11 +27,10 @@ def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]
     r"""Pairs of a sentence and its translation; gzip is transparent.
 
     Args:
-        path: two files with a comma between, ``train.de,train.en``, which have as many lines each; or one file, or
-            stream, with lines ``sentence TAB translation``. The first of two files may hold trees: CoNLL-U
-            (``.conllu``) or brackets (``.mrg``, ``.ptb``). Alone it holds sentences without translations.
-        tokenised: ``True`` if the words of the sentence are what stands between spaces. The translation is kept as it
-            is.
+        path: two files separated by a comma, ``train.de,train.en``, with the same number of lines; or one file or
+            stream with lines ``sentence TAB translation``. The first of two files may contain trees: CoNLL-U
+            (``.conllu``) or brackets (``.mrg``, ``.ptb``). Alone, such a file gives sentences without translations.
+        tokenised: ``True`` if the words of the sentence are separated by spaces. The translation is kept as it is.
 
     Raises:
         ParseError: with file and line: for a missing file, files of different lengths, a side without text, or a line
@@ -58,7 +57,7 @@ def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]
 
 
 def files_of(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path names: two with a comma between, or one.
+    """The files that a path names: two separated by a comma, or one.
 
     Raises:
         ParseError: for more than two.
@@ -71,7 +70,7 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
         return [Path(path)]
     parts = os.fspath(path).split(",")
     if len(parts) > 2 or not all(parts):
-        raise ParseError("expected one file, or two with a comma between", file=path)
+        raise ParseError("expected one file, or two separated by a comma", file=path)
     return [Path(part) for part in parts]
 
 
@@ -121,7 +120,7 @@ def _table(path: Source, tokenised: bool) -> Iterator[Example]:
         if not len(sentence):
             raise place.error(f"expected a sentence before the tab, got {shown(line, width=40)}")
         if len(fields) == 2 and not fields[1].strip():
-            raise place.error(f"expected a translation behind the tab, got {shown(line, width=40)}")
+            raise place.error(f"expected a translation after the tab, got {shown(line, width=40)}")
         translation = fields[1].strip() if len(fields) == 2 else None
         yield Example((sentence,), translation, id=str(count), line=number)
         count += 1

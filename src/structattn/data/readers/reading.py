@@ -64,19 +64,19 @@ def read_examples(
 
     Args:
         path: a file, a pattern of files such as ``"shards/*.parquet"``, or an open stream such as ``sys.stdin``;
-            ``s3://``, ``hf://`` and the like are read through fsspec. The ids of several files start with the name of
-            their file.
+            ``s3://``, ``hf://`` and the like are read through fsspec. With several files, each id starts with the name
+            of its file.
         format: one of ``FORMATS``; recognised from the name and the first line if ``None``. A stream has no name and is
             read once, so its format must be given.
         phrases: for ``sst``: ``"none"`` gives whole sentences, ``"all"`` every phrase and word with its own label,
             ``"unique"`` the same without repeats of the same words and label, ``"weighted"`` these with neutral phrases
             at a quarter of the weight.
-        target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"`` or ``"score"``, what a label
-            is to be read as; ``"none"`` if it is not asked for, and may be missing or unreadable.
-        tokenised: for plain text: ``True`` if words are what stands between spaces, ``False`` if the text is to be
-            split into words. Each format has its own habit if ``None``: ``labelled`` is tokenised, the others are not.
+        target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"`` or ``"score"``, how labels
+            are read, or ``"none"`` to ignore them, so that they may be missing or unreadable.
+        tokenised: for plain text: ``True`` if words are separated by spaces, ``False`` if the text has yet to be split
+            into words. ``None`` depends on the format: ``labelled`` is tokenised, the others are not.
         text_column: for tables and JSON: the column (or key) of texts, two of them for pairs; a name in the header, or
-            a number from 0 in a file without one. Needed only where the name is none of the usual ones. For
+            a number from 0 in a file without one. Needed only if the name is not one of the usual ones. For
             ``columns``: the column of words, the first if ``None``.
         label_column: the column of labels; for ``columns`` that of tags, the last if ``None``.
         id_column: the column of ids.
@@ -85,7 +85,8 @@ def read_examples(
         One example after the other. Blank lines are skipped, except for ``text``, where each is a text without words.
 
     Raises:
-        ConfigError: for an unknown format, or an option the format does not have; the message lists what it knows.
+        ConfigError: for an unknown format, or an option that the format does not have; the message lists the known
+            ones.
         ParseError: with file and line: for a missing file, one without examples, or a malformed line.
 
     Example:
@@ -112,10 +113,10 @@ def read_examples(
 
 
 def matching_files(path: Source) -> list[Any]:
-    """The files that a pattern such as ``"shards/*.tsv"`` stands for, by name; anything else is itself.
+    """The files that match a pattern such as ``"shards/*.tsv"``, sorted by name; anything else is returned as it is.
 
     Raises:
-        ParseError: if there is none.
+        ParseError: if no file matches.
     """
     if not isinstance(path, str | os.PathLike) or not glob.has_magic(os.fspath(path)) or os.path.exists(path):
         return [path]
@@ -125,12 +126,12 @@ def matching_files(path: Source) -> list[Any]:
     else:
         found = sorted(glob.glob(os.fspath(path), recursive=True))
     if not found:
-        raise ParseError("expected a file of this pattern, there is none", file=path)
+        raise ParseError("expected a file that matches this pattern, got none", file=path)
     return found
 
 
 def all_files_of(path: str | os.PathLike[str]) -> list[str]:
-    """Every file that a path names: one, two with a comma between, or those that match a pattern.
+    """Every file that a path names: one, two separated by a comma, or those that match a pattern.
 
     Raises:
         ParseError: for more than two, or a pattern that nothing matches.
@@ -202,7 +203,7 @@ def recognise_format(path: Source) -> str:
 
 
 def _labels_documents(path: Source) -> bool:
-    """Whether the first sentence of a treebank begins a document and says the label of it."""
+    """Whether the first sentence of a treebank begins a document and gives its label."""
     lines = (line for _, line in itertools.islice(read_lines(path), MAX_WORDS))
     comments = itertools.takewhile(lambda line: line.startswith("#"), lines)
     keys = {comment[1:].partition("=")[0].strip() for comment in comments}

@@ -1,8 +1,8 @@
 r"""The rows of tables in text files: comma-, semicolon- or tab-separated, with quotes or without.
 
 Quotes are those of RFC 4180: a field in quotation marks may contain separators, line ends and doubled quotation marks.
-Where tabs separate, quotation marks are ambiguous: pandas and spreadsheets quote, the files of GLUE do not. They are
-read as quotes when every field that begins with one is quoted throughout and all rows then have the same width.
+Between tabs, quotation marks are ambiguous: pandas and spreadsheets quote fields, the files of GLUE do not. They are
+read as quotes if every field that begins with one is quoted as a whole and all rows then have the same width.
 """
 
 import collections
@@ -26,7 +26,7 @@ class Dialect:
 
     Attributes:
         delimiter: the character between fields.
-        is_quoted: whether a field may stand in quotation marks.
+        is_quoted: whether a field may be in quotation marks.
     """
 
     delimiter: str
@@ -34,7 +34,7 @@ class Dialect:
 
     @property
     def separated(self) -> str:
-        """How errors call it: ``comma-separated``, for example."""
+        """Its name in error messages: ``comma-separated``, for example."""
         name = {",": "comma", ";": "semicolon", "\t": "tab", "|": "bar"}.get(self.delimiter, repr(self.delimiter))
         return f"{name}-separated"
 
@@ -44,7 +44,7 @@ def read_records(source: Source, delimiter: str | None = None) -> Iterator[tuple
 
     Args:
         source: a file, gzip or plain, or a stream.
-        delimiter: the character between fields; found out from the first rows if ``None``.
+        delimiter: the character between fields; detected from the first rows if ``None``.
 
     Yields:
         The place where the row begins, its fields, and the dialect of the table.
@@ -64,7 +64,7 @@ def read_records(source: Source, delimiter: str | None = None) -> Iterator[tuple
         delimiter = _best_delimiter(sample, source)
     is_quoted = delimiter != "\t"
     if delimiter == "\t" and any('"' in line for _, line in sample):
-        # A file is read once more as a whole; of a stream there is no more than its beginning.
+        # A file is read a second time, in full; of a stream only the sample is at hand.
         is_file = isinstance(source, str | os.PathLike)
         is_quoted = _is_quoted(read_lines(source) if is_file else sample, delimiter, source)
     dialect = Dialect(delimiter, is_quoted)
@@ -73,7 +73,7 @@ def read_records(source: Source, delimiter: str | None = None) -> Iterator[tuple
 
 
 def _best_delimiter(sample: list[tuple[int, str]], source: Source) -> str:
-    """The one that cuts most rows into as many fields, at least two, as the first; a comma if none does."""
+    """The one that splits most rows into as many fields, at least two, as the first; a comma if none does."""
 
     def fit(delimiter: str) -> tuple[float, int]:
         widths = []
@@ -81,7 +81,7 @@ def _best_delimiter(sample: list[tuple[int, str]], source: Source) -> str:
             for _, fields in _rows(sample, Dialect(delimiter), source):
                 widths.append(len(fields))
         except ParseError:
-            pass  # the sample may end within a field, and another delimiter tears quoted fields apart
+            pass  # the sample may end within a field, and another delimiter splits quoted fields
         if not widths or widths[0] < 2:
             return 0.0, 0
         return sum(width == widths[0] for width in widths) / len(widths), len(widths)
@@ -90,9 +90,9 @@ def _best_delimiter(sample: list[tuple[int, str]], source: Source) -> str:
 
 
 def _is_quoted(lines: Iterable[tuple[int, str]], delimiter: str, source: Source) -> bool:
-    """Whether quotation marks are quotes: all rows are well-formed with them, and as wide as each other.
+    """Whether quotation marks are quotes: read as such, all rows are well-formed and of the same width.
 
-    If they would join lines that are as wide as each other without, they are text.
+    If quotes would join lines that have the same width without them, they are text.
     """
     literal, quoted = collections.Counter[int](), collections.Counter[int]()
 
@@ -141,7 +141,7 @@ def _rows(
 
 
 def _next_row(rows: Iterator[list[str]]) -> list[str] | None:
-    """The next row, under this library's limit for a field: the one of ``csv`` holds for the whole process."""
+    """The next row, under this library's limit for a field; that of ``csv`` applies to the whole process."""
     usual = csv.field_size_limit(MAX_LINE)
     try:
         return next(rows, None)
@@ -158,9 +158,7 @@ def _reason(error: csv.Error) -> str:
             "a field continues after its closing quotation mark; write a quotation mark within text as two, in quotes"
         )
     if "new-line character" in text:
-        return (
-            r"a carriage return stands within a line; lines end in \n: tr '\r' '\n' converts a file whose lines do not"
-        )
+        return r"a line contains a carriage return; lines end in \n: tr '\r' '\n' converts a file whose lines do not"
     if "larger than" in text:
         return f"a field has more than {MAX_LINE:,} characters; perhaps a quotation mark opens a field that never ends"
     return text

@@ -7,7 +7,7 @@ from structattn.data.readers.fields import json_objects
 from structattn.data.treebank.rows import examples_of_rows
 from structattn.syntax.files import Source
 
-# What every row has, and no other JSON of texts.
+# Keys that every row has, and no other JSON of texts.
 _MARKS = ("text", "starts", "ends")
 
 
@@ -25,6 +25,6 @@ def read_rows(path: Source) -> Iterator[Example]:
     """Stream the examples that ``structattn convert`` wrote as JSON lines.
 
     Raises:
-        ParseError: for what is no JSON object, or a row that contradicts itself; the message gives its number.
+        ParseError: for anything but a JSON object, or a row that contradicts itself; the message gives its number.
     """
     return examples_of_rows((row for _, row in json_objects(path)), path)

@@ -1,4 +1,4 @@
-"""Tables: CSV and TSV with the layouts of GLUE, any other by naming its columns, and SICK."""
+"""Tables: CSV and TSV in the layouts of GLUE or with columns given by name, and SICK."""
 
 import dataclasses
 import functools
@@ -24,20 +24,20 @@ def read_csv(
     target: str | None = None,
     tokenised: bool = False,
 ) -> Iterator[Example]:
-    r"""A table, one example per row: commas, semicolons, tabs or bars between fields, with quotes or without.
+    r"""A table with one example per row and commas, semicolons, tabs or bars between fields, with or without quotes.
 
-    Columns that are not given are found by their names in the header (in upper or lower case): those of GLUE's tasks,
-    or ``text``, ``sentence``, ``review`` and ``label``, ``class``, ``sentiment``, for example. STS-B (scores) and CoLA
-    are known without a header. Columns given as numbers say that the file has no header.
+    Columns that are not given are found by their names in the header (ignoring case): those of GLUE's tasks, or for
+    example ``text``, ``sentence``, ``review`` and ``label``, ``class``, ``sentiment``. STS-B (scores) and CoLA are
+    recognised without a header. A file whose columns are given as numbers has no header.
 
     Args:
         path: a file or a stream.
         text_column: the column of texts; two columns for pairs.
         label_column: the column of labels; a table may have none.
-        id_column: the column of ids; rows are counted from 0 without.
-        delimiter: the character between fields; found out if ``None``.
-        target: ``"class"`` or ``"score"``, what a label is to be read as; ``"none"`` if it is not.
-        tokenised: words are what stands between spaces.
+        id_column: the column of ids; without it, rows are numbered from 0.
+        delimiter: the character between fields; detected if ``None``.
+        target: ``"class"`` or ``"score"``, how labels are read; ``"none"`` if they are not.
+        tokenised: whether words are separated by spaces.
 
     Raises:
         ConfigError: for a combination of columns that makes no sense.
@@ -57,7 +57,7 @@ def read_csv(
 
 
 read_tsv = functools.partial(read_csv, delimiter="\t")
-"""`read_csv` where tabs stand between fields."""
+"""`read_csv` with tabs between fields."""
 
 
 def read_sick(path: Source, *, target: str = "relatedness", tokenised: bool = False) -> Iterator[Example]:
@@ -65,7 +65,8 @@ def read_sick(path: Source, *, target: str = "relatedness", tokenised: bool = Fa
 
     Raises:
         ConfigError: for an unknown target.
-        ParseError: if the header is another one, a line has not five fields, or a score is not from 1 to 5.
+        ParseError: if the header is a different one, a line does not have as many fields as the header, or a score is
+            not from 1 to 5.
     """
     check_target(target, ("relatedness", "entailment"))
     label = _SICK[3 if target == "relatedness" else 4]
@@ -85,8 +86,8 @@ def table_items(
     Args:
         path: a file or a stream.
         columns: those that are known beforehand. If all of these are numbers, the table has no header.
-        delimiter: found out if ``None``.
-        header: names with which the header has to begin.
+        delimiter: detected if ``None``.
+        header: names that the header has to begin with.
     """
     names: tuple[Column, ...] | None = None
     has_header = True
@@ -108,7 +109,7 @@ def table_items(
 
 
 def is_table_header(line: str) -> bool:
-    """Whether a line without tabs is a header of at least two columns, one of them with a usual name of texts.
+    """Whether a line without tabs is a header of at least two columns, one of them with a usual name for texts.
 
     Example:
         >>> is_table_header('"Text";"Label"'), is_table_header("a text, with a comma")
@@ -122,7 +123,7 @@ def is_table_header(line: str) -> bool:
 
 
 def _has_texts(names: Iterable[str]) -> bool:
-    """Whether a usual name of texts is among these, in upper or lower case."""
+    """Whether a usual name for texts is among these, ignoring case."""
     given = {name.strip().lower() for name in names}
     usual = ({name.lower() for name in group} for group in (*PAIRS, *((name,) for name in TEXTS)))
     return any(known <= given for known in usual)

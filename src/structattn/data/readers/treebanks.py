@@ -34,14 +34,15 @@ _SNLI_KEYS = ("gold_label", "sentence1_parse", "sentence2_parse")
 def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
     """Stanford Sentiment Treebank (Socher et al. 2013): one tree per line, labels from 0 to 4 on all phrases and words.
 
-    The example's label is its root's. With ``phrases="weighted"`` a neutral phrase counts a quarter of anything else,
-    as in the code of DiSAN (Shen et al. 2018), which repeats all other phrases and the sentences four times. The id is
-    the number of the tree, for a phrase ``tree/phrase`` with phrases counted from the root, parents first.
+    The example's label is its root's. With ``phrases="weighted"`` a neutral phrase has a quarter of the weight of other
+    examples, as in the code of DiSAN (Shen et al. 2018), which repeats all other phrases and the sentences four times.
+    The id is the number of the tree, or for a phrase ``tree/phrase``, with phrases numbered from the root, parents
+    first.
 
     Raises:
         ConfigError: for an unknown value of ``phrases``.
-        ParseError: for malformed brackets, a phrase or word whose label is not from 0 to 4, or phrases of more words
-            in one tree than ``MAX_PHRASE_WORDS``.
+        ParseError: for malformed brackets, a phrase or word whose label is not from 0 to 4, or a tree whose phrases
+            have more than ``MAX_PHRASE_WORDS`` words together.
     """
     if phrases not in get_args(Phrases):
         raise ConfigError(f"unknown value {phrases!r} for phrases; known: {', '.join(get_args(Phrases))}")
@@ -81,11 +82,11 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
 def read_snli(path: Source) -> Iterator[Example]:
     """SNLI (Bowman et al. 2015) as published: JSON lines with Penn parses of both sentences.
 
-    Words are the leaves of the parses; dependency trees come from the parses through head rules. Pairs without a
+    Words are the leaves of the parses; dependency trees are derived from the parses by head rules. Pairs without a
     majority label (``-``) are dropped.
 
     Raises:
-        ParseError: for a line that is no JSON object with the keys ``gold_label``, ``sentence1_parse`` and
+        ParseError: for a line that is not a JSON object with the keys ``gold_label``, ``sentence1_parse`` and
             ``sentence2_parse``, or a malformed parse.
     """
     for place, item in json_objects(path):
@@ -105,12 +106,12 @@ def read_snli(path: Source) -> Iterator[Example]:
 def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
     """CoNLL-U sentences; the label is the comment ``# label = ...`` and the id ``# sent_id = ...``.
 
-    With other targets the label is one word for each word of the sentence, with spaces between, or ``None`` where the
-    sentence has not what it is made from: ``heads``, the CoNLL ids of the heads; ``tags``, the universal tags;
-    ``noun_phrases``, the base noun phrases as BIO tags.
+    With other targets the label has one answer for each word of the sentence, separated by spaces: ``heads``, the CoNLL
+    ids of the heads; ``tags``, the universal tags; ``noun_phrases``, the base noun phrases as BIO tags. It is ``None``
+    if the sentence lacks the structure that it is made from.
 
     Raises:
-        ParseError: as ``read_conllu``; or for a label that is not what ``target`` says.
+        ParseError: as ``read_conllu``; or for a label that does not fit ``target``.
     """
     check_target(target, (*TARGETS, *_OF_WORDS))
     for count, sentence in enumerate(read_conllu(path)):
@@ -143,7 +144,7 @@ _OF_WORDS: Mapping[str, Callable[[Sentence], Sequence[str] | None]] = {
     "tags": lambda sentence: sentence.tags,
     "noun_phrases": _noun_phrases,
 }
-"""The targets that are an answer for each word."""
+"""The targets with an answer for each word."""
 
 
 def read_bracketed(path: Source) -> Iterator[Example]:
@@ -178,7 +179,7 @@ def _part(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
     """The tree over the words ``start`` to ``end``, which must be one of its phrases or words."""
     if (start, end) == (0, len(tree.words)):
         return tree
-    # Spans stand in the order of their first word, the longer first, so those of a phrase follow each other.
+    # Spans are sorted by their first word, the longer first, so those of a phrase follow each other.
     first = bisect.bisect_left(tree.spans, (start, -end), key=lambda span: (span[1], -span[2]))
     last = bisect.bisect_left(tree.spans, end, lo=first, key=lambda span: span[1])
     spans = [(label, left - start, right - start) for label, left, right in tree.spans[first:last]]

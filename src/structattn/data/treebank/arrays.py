@@ -1,6 +1,6 @@
-"""Columns of the treebank as NumPy arrays over all words of a batch: no Python object for a word.
+"""Columns of the treebank as NumPy arrays over all words of a batch, without a Python object for each word.
 
-The words of row *i* stand at ``offsets[i]`` to ``offsets[i + 1]`` of every array.
+The words of row *i* are at ``offsets[i]`` to ``offsets[i + 1]`` of every array.
 """
 
 from collections import Counter
@@ -16,12 +16,12 @@ from structattn.syntax.errors import ParseError, require
 from structattn.syntax.files import Source
 
 _COLUMNS = ("text", "starts", "ends", "heads", "labels", "tags")
-_CONTINUES = 0b1000_0000  # how a byte of UTF-8 begins that is not the first one of its character
+_CONTINUES = 0b1000_0000  # how the continuation bytes of UTF-8 begin
 
 
 @dataclass(frozen=True, eq=False)
 class Names:
-    """A string for each word, as a number and a list of the different strings.
+    """A string for each word, as an index into a list of the different strings.
 
     Attributes:
         codes: index into ``names``; -1 where there is none.
@@ -32,7 +32,7 @@ class Names:
     names: list[str]
 
     def counts(self, counted: np.ndarray | None = None) -> Counter[str]:
-        """How often each string stands there.
+        """How often each string occurs.
 
         Args:
             counted: which words are counted; all if ``None``.
@@ -51,7 +51,7 @@ class SentenceArrays:
     """Words and dependency trees of many sentences.
 
     Attributes:
-        offsets: where the words of each sentence begin, and at last their number.
+        offsets: where the words of each sentence begin, and at the end the number of all words.
         words: the words.
         heads: CoNLL ids of the heads, 0 for the root; -1 where the sentence has no tree.
         labels: relations to the heads.
@@ -115,7 +115,7 @@ def arrays_of(batch: Any, file: object = None) -> SentenceArrays:
         file: for errors.
 
     Raises:
-        ParseError: if a word does not stand in its text, or the columns differ in length.
+        ParseError: if a word is not in its text, or the columns differ in length.
     """
     columns = {name: batch.column(name) for name in _COLUMNS}
     offsets, starts = _numbers(columns["starts"])
@@ -161,9 +161,9 @@ def _names(column: Any, offsets: np.ndarray, file: object) -> Names:
 
 
 def _words(text: Any, offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray, file: object) -> Names:
-    """The words, cut out of all texts together.
+    """The words, extracted from all texts at once.
 
-    Words that stand in their order do not overlap: what lies between them is left out, and the rest is their bytes.
+    Words in order do not overlap: without the characters between them, the bytes of a text are those of its words.
     """
     arrow = require("pyarrow", "scale")
     text_offsets, content = _bytes_of(text)
@@ -183,7 +183,7 @@ def _words(text: Any, offsets: np.ndarray, starts: np.ndarray, ends: np.ndarray,
     if not is_ascii:
         firsts = np.append(firsts, len(content))
         low, high = firsts[low], firsts[high]
-    # One where a word begins, minus one behind it; words of no characters have neither.
+    # 1 where a word begins, -1 after its end; words without characters have neither.
     inside = np.zeros(len(content) + 1, dtype=np.int8)
     inside[low[high > low]] += 1
     inside[high[high > low]] -= 1

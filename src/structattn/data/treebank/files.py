@@ -14,7 +14,7 @@ from structattn.syntax.errors import ParseError, require
 from structattn.syntax.files import Source, open_bytes, replace_bytes
 
 BATCH = 4096
-"""Rows that are in memory at a time, and of a row group."""
+"""Number of rows in memory at a time, and of a row group."""
 
 
 def write_parquet(
@@ -30,7 +30,7 @@ def write_parquet(
     Args:
         path: the file; ``s3://`` and the like go through fsspec.
         examples: the examples; ``group_size`` rows are in memory at a time.
-        group_size: rows of a row group, which is what a shuffled reading loads at a time; both of a pair are in one.
+        group_size: rows of a row group, the unit of shuffled reading; both sentences of a pair are in one.
         note: is called with each row.
         about: is called after the last row and returns further metadata of the file.
 
@@ -71,14 +71,14 @@ def write_parquet(
 
 
 def read_parquet(path: Source) -> Iterator[Example]:
-    """Stream the examples of a Parquet file, with every field that they were written with.
+    """Stream the examples of a Parquet file, with all the fields that they were written with.
 
     Args:
         path: the file, or an open binary stream.
 
     Raises:
-        ParseError: if the file is missing, cut or damaged, has another version or lacks a column, changed while it was
-            read, or a row contradicts itself or holds more than a line of text may.
+        ParseError: if the file is missing, truncated or damaged, has another version, lacks a column or changes while
+            it is read, or if a row contradicts itself or contains more than a line of text may.
         MissingExtra: if pyarrow is not installed.
     """
     batches = read_batches(path)
@@ -90,7 +90,7 @@ def read_batches(path: Source, columns: Sequence[str] | None = None, *, batch_si
 
     Args:
         path: as for ``read_parquet``.
-        columns: which; all if ``None``.
+        columns: the columns to read; all if ``None``.
         batch_size: maximum number of rows of a batch.
 
     Raises:
@@ -104,12 +104,12 @@ def read_batches(path: Source, columns: Sequence[str] | None = None, *, batch_si
 
 
 def checked(batch: Any, path: Source, *, first: int = 0) -> Any:
-    """A ``pyarrow.RecordBatch`` in the types of the schema, none of whose rows is beyond the limits.
+    """A ``pyarrow.RecordBatch`` in the types of the schema, after checking that no row exceeds the limits.
 
     Args:
         batch: as it was read.
         path: for errors.
-        first: how many rows of the file stand before it.
+        first: how many rows of the file come before it.
 
     Raises:
         ParseError: as ``read_parquet``.
@@ -148,7 +148,7 @@ def opened(path: Source, columns: Collection[str] | None = None) -> Iterator[Any
 
 @contextlib.contextmanager
 def described(path: Source) -> Iterator[None]:
-    """Say of a damaged file what it is, as pyarrow's errors do not name it.
+    """Name a damaged file in the error, as pyarrow's errors do not.
 
     Raises:
         ParseError: with the file.
@@ -158,7 +158,9 @@ def described(path: Source) -> Iterator[None]:
         yield
     except (arrow.ArrowException, EOFError, OSError) as error:
         reason = " ".join(str(error).split())[:200]
-        raise ParseError(f"expected a whole Parquet file, this one is cut or damaged: {reason}", file=path) from None
+        raise ParseError(
+            f"expected a whole Parquet file, but it is truncated or damaged: {reason}", file=path
+        ) from None
 
 
 def _group(examples: Iterator[Example], size: int) -> list[Row]:
@@ -183,7 +185,7 @@ def rows_of_batch(batch: Any) -> Iterator[Row]:
 
 
 def _values(column: Any) -> list[Any]:
-    """The values of each row; lists of numbers and names without an object of Arrow for each element."""
+    """The values of each row; lists of numbers and names are read without an Arrow object for each element."""
     types = require("pyarrow.types", "scale")
     if not types.is_list(column.type) or types.is_nested(column.type.value_type):
         found: list[Any] = column.to_pylist()
@@ -191,7 +193,7 @@ def _values(column: Any) -> list[Any]:
     offsets = column.offsets.to_numpy()
     elements = column.values.slice(offsets[0], offsets[-1] - offsets[0])
     if types.is_string(elements.type):
-        # Most are the same few strings, which are made once.
+        # Most are the same few strings, which are created once.
         coded = elements.dictionary_encode()
         kinds = [*coded.dictionary.to_pylist(), None]
         flat = [kinds[code] for code in coded.indices.fill_null(len(kinds) - 1).to_pylist()]

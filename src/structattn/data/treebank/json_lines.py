@@ -1,4 +1,4 @@
-"""The rows of the treebank as JSON lines: the same columns, without those that are not known; see ``readers.rows``."""
+"""The rows of the treebank as JSON lines: the same columns, without unknown values; see ``readers.rows``."""
 
 import json
 import os
@@ -10,7 +10,7 @@ from structattn.syntax.files import replace_text
 
 
 def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
-    """Write examples as JSON lines, one a sentence; the file appears whole or not at all.
+    """Write examples as JSON lines, one per sentence; the file appears whole or not at all.
 
     Args:
         path: the file; compressed when the name ends in ``.gz``.

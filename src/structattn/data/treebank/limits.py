@@ -1,4 +1,4 @@
-"""What a row of the treebank may hold: as much as text may, since a few bytes of Parquet can stand for very many."""
+"""Limits on a row of the treebank, the same as for text, since a few bytes of Parquet can expand to very many."""
 
 from typing import Any
 
@@ -14,14 +14,14 @@ def check_limits(batch: Any, file: object, *, first: int = 0) -> None:
     Args:
         batch: a ``pyarrow.RecordBatch`` with some of the treebank's columns, in the types of its schema.
         file: for errors.
-        first: how many rows of the file stand before it.
+        first: how many rows of the file come before it.
 
     Raises:
         ParseError: with the row, from 1.
     """
     columns = dict(zip(batch.schema.names, batch.columns, strict=True))
     for name, column in columns.items():
-        if name != "relations":  # their numbers are as many as the words squared, which a sentence checks
+        if name != "relations":  # their size is that of the sentence squared, which a sentence checks
             _check(_sizes(column), MAX_LINE, f"bytes or elements under {name!r}", file, first)
     if "spans" in columns:
         _check(_counts(columns["spans"]), MAX_BRACKETS, "phrases of a tree", file, first)
@@ -43,7 +43,7 @@ def _counts(column: Any) -> np.ndarray:
 
 
 def _sizes(column: Any) -> np.ndarray:
-    """For each row the bytes of its texts and the elements of its lists, however deep they stand."""
+    """For each row, the number of bytes of its texts and of elements of its lists, at any depth."""
     types, compute = require("pyarrow.types", "scale"), require("pyarrow.compute", "scale")
     sizes: np.ndarray = np.zeros(len(column), dtype=np.int64)
     if types.is_string(column.type) or types.is_binary(column.type):

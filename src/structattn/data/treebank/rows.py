@@ -1,6 +1,6 @@
-"""Examples as rows of the treebank's columns, plain values, and rows as examples: the one is the inverse of the other.
+"""From examples to rows of the treebank's columns, as plain values, and from rows back to the same examples.
 
-Parquet and JSON lines hold the same rows.
+Parquet and JSON lines contain the same rows.
 """
 
 import hashlib
@@ -19,9 +19,9 @@ _NUM_COLUMNS = 10
 
 
 def rows_of(example: Example) -> list[Row]:
-    """One row for each sentence of an example; what is not known is ``None``.
+    """One row for each sentence of an example; unknown values are ``None``.
 
-    Rows of CoNLL-U say words, tags, heads and labels as the fields of the sentence have them now.
+    Words, tags, heads and labels are those of the sentence's fields, not of its CoNLL-U rows.
 
     Example:
         >>> (row,) = rows_of(Example(Sentence(["It", "'s"], metadata={"text": "It's"}), "fine", id="7"))
@@ -39,10 +39,10 @@ def rows_of(example: Example) -> list[Row]:
 
 
 def examples_of_rows(rows: Iterable[Mapping[str, Any]], file: object) -> Iterator[Example]:
-    """The examples of rows; two rows are a pair where the second says so.
+    """The examples of rows; two rows are a pair if the second says so.
 
     Args:
-        rows: as ``rows_of`` makes them; what is missing is ``None``.
+        rows: as ``rows_of`` makes them; missing values count as ``None``.
         file: for errors.
 
     Raises:
@@ -69,7 +69,7 @@ def examples_of_rows(rows: Iterable[Mapping[str, Any]], file: object) -> Iterato
         if not row.get("part"):
             first = (row, [sentence])
         elif first is None or len(first[1]) > 1:
-            raise ParseError(f"row {number}: expected the second sentence of a pair behind its first one", file=file)
+            raise ParseError(f"row {number}: expected the second sentence of a pair after its first one", file=file)
         else:
             first[1].append(sentence)
 
@@ -115,7 +115,7 @@ def _row(sentence: Sentence, known: Mapping[str, Any]) -> Row:
 
 
 def _repeated(row: Mapping[str, Any]) -> dict[str, Any]:
-    """The metadata that columns hold already."""
+    """The metadata that columns already contain."""
     parser = None if row.get("parser") is None else f"{row['parser']} {row['parser_version']}"
     return {"text": row["text"], "sent_id": row.get("id"), "label": row.get("answer"), "parser": parser}
 
@@ -143,7 +143,7 @@ def _placed(sentence: Sentence) -> tuple[str, list[int], list[int]]:
 
 
 def _columns(sentence: Sentence) -> Row:
-    """What CoNLL-U says beside words, tags, heads and labels."""
+    """The columns of CoNLL-U other than words, tags, heads and labels."""
     rows = sentence.rows
     words = [row for row in rows if row[0].isdecimal()]
     found: Row = {}
@@ -209,7 +209,7 @@ def _sentence(row: Mapping[str, Any]) -> Sentence:
 
 
 def _rows(sentence: Sentence, row: Mapping[str, Any]) -> list[tuple[str, ...]]:
-    """The lines of CoNLL-U, if there is more in them than the fields of a sentence hold."""
+    """The lines of CoNLL-U, if they contain more than the fields of a sentence."""
     given = {place: row[name] for name, place in _COLUMNS.items() if row.get(name) is not None}
     lines = row.get("lines") or ()
     if not given and not lines:

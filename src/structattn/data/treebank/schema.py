@@ -1,6 +1,6 @@
-"""The columns of the Parquet treebank, their types, and the version that a file says it was written with.
+"""The columns of the Parquet treebank, their types, and the version that a file was written with.
 
-Nothing is encoded beyond plain Parquet, so that any reader of Parquet understands the columns: words are
+Nothing is encoded beyond plain Parquet, so that any Parquet reader understands the columns: words are
 ``text[start:end]``, heads are CoNLL ids.
 """
 
@@ -11,9 +11,9 @@ from typing import Any
 from structattn.syntax.errors import ParseError, require
 
 VERSION = "1"
-"""Of the schema; a file with another one is refused."""
+"""The version of the schema; a file with another one is refused."""
 VERSION_KEY = "structattn_treebank"
-"""Under which the metadata of a file name its version."""
+"""The key of the version in the metadata of a file."""
 
 # Columns of strings with few different values: labels, tags and the like are read as numbers and a list of names.
 NAMES = ("labels", "tags", "lemmas", "xpos", "features", "enhanced", "misc", "phrase_tags")
@@ -26,21 +26,21 @@ def schema() -> Any:
     ==================  =====================================================================================
     ``id``              of the example
     ``part``            0, or 1 for the second sentence of a pair, whose row follows that of the first
-    ``text``            raw text, if the words stand in it in order; otherwise words with spaces between
+    ``text``            raw text, if it contains the words in order; otherwise the words joined by spaces
     ``text_hash``       first 16 bytes of the SHA-256 of ``text``
     ``starts, ends``    word *i* is ``text[starts[i]:ends[i]]``, in characters
     ``heads, labels``   the dependency tree: CoNLL ids (0 is the root) and relations; null without a tree
     ``tags``            parts of speech
     ``lemmas, xpos, features, enhanced, misc``  columns 3, 5, 6, 9 and 10 of CoNLL-U; null if all are ``_``
-    ``lines``           multiword tokens and empty nodes: whole lines, and before which row they stand
+    ``lines``           multiword tokens and empty nodes: whole lines, and their positions among all lines
     ``spans``           the phrase tree: label, first word, word after the last; null without a tree
-    ``phrase_tags``     tags of the phrase tree, where they are not ``tags``; ``phrase_words`` likewise
+    ``phrase_tags``     tags of the phrase tree, if they differ from ``tags``; ``phrase_words`` likewise
     ``relations``       named matrices between words, row after row
-    ``metadata``        keys and values; a null value is that of the column it repeats
-    ``comments``        the comments of CoNLL-U, where ``metadata`` cannot bring them back
+    ``metadata``        keys and values; a value is null if it repeats a column
+    ``comments``        the comments of CoNLL-U, if ``metadata`` cannot restore them
     ``answer, score``   the label of the example, a class or a number
-    ``weight``          factor of its loss
-    ``parser, parser_version``  what found the tree
+    ``weight``          factor that multiplies its loss
+    ``parser, parser_version``  the parser that predicted the tree
     ==================  =====================================================================================
 
     Raises:
@@ -81,12 +81,12 @@ def schema() -> Any:
 
 
 def check_schema(found: Any, file: object, columns: Collection[str] | None = None) -> None:
-    """Refuse a file that is no treebank, or one of another version.
+    """Refuse a file that is not a treebank, or one of another version.
 
     Args:
         found: its ``pyarrow.Schema``.
         file: for errors.
-        columns: what is to be read; all if ``None``.
+        columns: the columns to read; all if ``None``.
 
     Raises:
         ParseError: if the version is another, or a column is missing or of another type.
@@ -108,7 +108,7 @@ def check_schema(found: Any, file: object, columns: Collection[str] | None = Non
 
 
 def in_own_types(batch: Any) -> Any:
-    """A ``pyarrow.RecordBatch`` whose columns have the schema's own types; files hold text in several encodings.
+    """A ``pyarrow.RecordBatch`` with columns of the schema's own types; files may encode text in several ways.
 
     Raises:
         pyarrow.ArrowInvalid: for a number that is too large.
@@ -122,7 +122,7 @@ def in_own_types(batch: Any) -> Any:
 
 
 def _kind(type: Any) -> str:
-    """What a type of Arrow holds, whatever its width and its encoding in memory."""
+    """The kind of values of an Arrow type, whatever its width and its encoding in memory."""
     types = require("pyarrow.types", "scale")
     if types.is_dictionary(type):
         return _kind(type.value_type)

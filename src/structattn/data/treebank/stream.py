@@ -1,6 +1,6 @@
-"""Examples of Parquet files that stay on disk: counted in one pass, and read by groups of rows as batches ask for them.
+"""Examples of Parquet files that stay on disk: counted in one pass, and read by row groups as batches need them.
 
-In memory are a few bytes for each example (its length and its row) and the columns of a few groups of rows.
+Only a few bytes for each example (its length and its row) and the columns of a few row groups are in memory.
 """
 
 import collections
@@ -26,13 +26,13 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A stretch of a file that is read at once.
+    """A row group of a file, which is read at once.
 
     Attributes:
         file: the file.
-        number: of the group within it.
-        first: for each of its examples the row of its first sentence.
-        sizes: its number of sentences, whose rows follow each other.
+        number: the number of the group within it.
+        first: for each example, the row of its first sentence.
+        sizes: for each example, its number of sentences, which are in successive rows.
     """
 
     file: str
@@ -54,20 +54,21 @@ class StreamedExamples(Sequence[Example]):
 
     Args:
         files: the files, in the order of the examples.
-        prepare: what is done with examples when they are read, such as renaming their labels; keeps their number.
+        prepare: applied to examples when they are read, for example to rename labels; must keep their number.
         dropped: classes whose examples are left out.
-        max_length: words of a sentence; the rest is not counted.
-        cached: groups of rows with this many examples in total are kept in memory; at least one group.
+        max_length: maximum number of words of a sentence; the rest are not counted.
+        cached: row groups with this many examples in total are kept in memory; at least one group.
 
     Attributes:
-        groups: the groups of rows, none of them without examples.
+        groups: the row groups, without those that have no examples.
         ends: for each group the number of examples up to its end.
         lengths: number of words of each example, both sentences of a pair together.
         counts: how often each word and each label of a tree occurs.
         first_of_each: for each class, and for examples without one, the number of the first example.
 
     Raises:
-        ParseError: for a file that is damaged or no treebank, without any example, or with a pair across two groups.
+        ParseError: for a file that is damaged or not a treebank, without any example, or with a pair across two row
+            groups.
 
     Example:
         >>> import pathlib, tempfile
@@ -125,7 +126,7 @@ class StreamedExamples(Sequence[Example]):
             yield from self.read(range(start, min(start + 256, len(self))))
 
     def read(self, indices: Sequence[int]) -> list[Example]:
-        """The examples with these numbers; the columns of their groups stay in memory for the next ones."""
+        """The examples with these numbers; the columns of their row groups stay in memory for the next ones."""
         wanted = np.asarray(indices)
         places = np.unique(wanted)
         of_group = np.searchsorted(self.ends, places, side="right")
@@ -156,7 +157,7 @@ class StreamedExamples(Sequence[Example]):
         return self._tables[number]
 
     def _count(self, batch: Any, file: str, number: int, dropped: Collection[str]) -> np.ndarray:
-        """Add a group of rows to what is counted, and return the lengths of its examples."""
+        """Add a row group to the counts, and return the lengths of its examples."""
         parts = batch.column("part").to_numpy()
         first = np.flatnonzero(parts == 0)
         sizes = np.diff(np.append(first, len(parts)))
@@ -195,7 +196,7 @@ class StreamedExamples(Sequence[Example]):
 
 
 def _batch(parquet: Any, number: int, file: str) -> Any:
-    """A group of rows; not many, so they are one batch."""
+    """A row group, which is small enough for one batch."""
     with described(file):
         table = parquet.read_row_group(number, columns=_COLUMNS).combine_chunks()
     first = sum(parquet.metadata.row_group(before).num_rows for before in range(number))

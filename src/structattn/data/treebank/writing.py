@@ -1,4 +1,4 @@
-"""Examples to files: Parquet, JSON lines of its rows, CoNLL-U and brackets, by the ending of the name."""
+"""Examples to files: Parquet, its rows as JSON lines, CoNLL-U and brackets, chosen by the ending of the name."""
 
 import dataclasses
 import itertools
@@ -23,10 +23,11 @@ _ItemsOf = Callable[[Iterable[Example], Counter[str]], Iterator[_Item]]
 
 
 def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
-    """Write examples in the format that the name ends in; the file appears whole or not at all.
+    """Write examples in the format that the ending of the name gives; the file appears whole or not at all.
 
     ``.parquet`` and ``.jsonl`` keep every field. ``.conllu`` keeps sentences, dependency trees, ids and labels, and
-    ``.mrg`` or ``.brackets`` phrase trees; what they cannot hold is logged. All but the first may end in ``.gz``.
+    ``.mrg`` or ``.brackets`` phrase trees; whatever they cannot represent is logged. All but the first may end in
+    ``.gz``.
 
     Args:
         path: the file.
@@ -37,7 +38,7 @@ def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) ->
 
     Raises:
         ConfigError: for any other ending.
-        ParseError: if a word or label cannot stand in the format.
+        ParseError: if a word or label cannot be written in the format.
         MissingStructure: if brackets are asked for, and a sentence has no phrase tree.
         MissingExtra: if pyarrow, or the package of a remote file system, is not installed.
 
@@ -61,7 +62,7 @@ def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) ->
 
 
 def ending_of(path: str | os.PathLike[str]) -> str:
-    """The ending of a name that says its format.
+    """The ending of a name, which gives the format.
 
     Raises:
         ConfigError: for an unknown one.
@@ -74,7 +75,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
 
 
 def _sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sentence]:
-    """The sentences of examples under their ids; an id that only counts the examples is not written."""
+    """The sentences of examples with their ids; an id that only counts the examples is not written."""
     for number, example in enumerate(examples):
         lost["weights"] += example.weight != 1
         for part, sentence in enumerate(example.sentences, start=1):
@@ -82,7 +83,7 @@ def _sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sent
             lost["relations"] += bool(sentence.relations)
             is_pair, is_named = len(example.sentences) > 1, example.id not in ("", str(number))
             metadata = dict(sentence.metadata)
-            # What the example says now, not what a file once said of its sentence.
+            # The id and label of the example replace those that a file once gave its sentence.
             if is_named or (is_pair and "sent_id" not in metadata):
                 metadata["sent_id"] = f"{example.id or number}-{part}" if is_pair else example.id
             if example.label is not None:
@@ -102,7 +103,7 @@ def _trees(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Constitu
 
 
 def _writer(write: Callable[[_Path, Iterable[_Item]], None], items_of: _ItemsOf[_Item]) -> _Writer:
-    """A writer of a format that holds a part of each example; what it cannot hold is logged."""
+    """A writer for a format that represents only a part of each example; whatever it cannot is logged."""
 
     def write_and_count(path: _Path, examples: Iterable[Example]) -> int:
         lost, count = Counter[str](), itertools.count()

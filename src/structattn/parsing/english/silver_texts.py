@@ -1,4 +1,4 @@
-"""Texts for the teacher of the packaged parser: paragraphs of SQuAD and premises of MultiNLI, one a line.
+"""Texts for the teacher of the packaged parser: paragraphs of SQuAD and premises of MultiNLI, one per line.
 
 `make parser` runs this file. The order is that of the texts' SHA-256, so that the first few are a fair sample.
 """
@@ -19,7 +19,7 @@ def paragraphs(file: Path) -> Iterator[str]:
 
 
 def premises(file: Path) -> Iterator[str]:
-    """What the pairs of MultiNLI have in common; crowd workers wrote the hypotheses."""
+    """The premises of MultiNLI, without the hypotheses, which crowd workers wrote."""
     for line in _content(file).split("\n"):
         if line.strip():
             item = json.loads(line)
