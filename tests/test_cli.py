@@ -376,7 +376,7 @@ MISTAKES = {
         ["{train}", "--encoder", "ms_san", "--options.dim", "12", "--data.parser", "none"],
         "has none; it is of example '38'; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to",
     ),
-    "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 holds a finished run"),
+    "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 contains a finished run"),
     "one encoder twice": (
         ["{train}", "--encoder", "emb_s2t,emb_s2t"],
         "--encoder: expected different encoders, got emb_s2t,emb_s2t",
@@ -402,7 +402,7 @@ MISTAKES = {
         ["predict", "{run}", "--data", "{corpus}/dev.txt", "--format", "xml"],
         "unknown data format 'xml'",
     ),
-    "no run to compare": (["compare", "{run}", "{corpus}/nowhere"], "nowhere is not a run folder and holds none"),
+    "no run to compare": (["compare", "{run}", "{corpus}/nowhere"], "nowhere is not a run folder and contains none"),
     "a number of flips": (
         ["compare", "{run}", "{run}", "--flips", "10"],
         "--flips: expected a file that ends in .html, got '10'; --examples says how many to print",

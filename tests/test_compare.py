@@ -172,7 +172,7 @@ def test_predictions_of_an_evaluation_are_compared(tmp_path: Path, capsys: pytes
     assert compare(runs[0], split="other-domain").groups[0].values == group.values[:1]
     assert read_json(RunFolder(runs[0]).result) == result
     data.write_text("a who\n", encoding="utf-8")
-    with pytest.raises(ConfigError, match="holds predictions on other examples; choose another name for these"):
+    with pytest.raises(ConfigError, match="contains predictions on other examples; choose another name for these"):
         sa.evaluate(runs[0], data, split="test")
     assert list(read_json_lines(RunFolder(runs[0]).predictions("test"))) == rows
 
@@ -208,7 +208,7 @@ def test_what_cannot_be_compared_is_refused(tmp_path: Path) -> None:
         compare(base, metric="pearson")
     with pytest.raises(ConfigError, match="unknown metric 'f1'"):
         compare(base, metric="f1")
-    with pytest.raises(ConfigError, match="is not a run folder and holds none"):
+    with pytest.raises(ConfigError, match="is not a run folder and contains none"):
         compare(tmp_path / "nothing")
     with pytest.raises(ConfigError, match="at least one run folder"):
         compare()

@@ -671,7 +671,7 @@ def test_pretraining_from_the_command_line(folder, capsys, caplog):
             name: found[name] for name in found if name in result
         }
         assert main(words) == 2
-        assert "holds a finished run" in capsys.readouterr().err
+        assert "contains a finished run" in capsys.readouterr().err
         words.append("--overwrite")
         assert main([*words, "--control", "shuffled", "--json"]) == 0
         assert json.loads(capsys.readouterr().out)["loss"] != found["loss"]

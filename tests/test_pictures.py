@@ -233,7 +233,7 @@ def test_tensors_and_arrays_are_drawn_like_lists() -> None:
         (lambda: pictures.arc_diagram(["a"], [], notes=[("n", [])]), "'n' have 0 entries; .* the 1 words"),
         (
             lambda: pictures.constituency_tree(["a"], [("S", 0, 2)]),
-            r"span 'S' must hold at least one of 1 words, got \(0, 2\)",
+            r"span 'S' must contain at least one of 1 words, got \(0, 2\)",
         ),
         (
             lambda: pictures.constituency_tree(list("abc"), [("A", 0, 2), ("B", 1, 3)]),

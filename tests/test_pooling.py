@@ -196,13 +196,13 @@ def test_systems_are_compared_over_data_sets(data_sets: list[Path], call: Callab
 
 def test_faults_of_data_sets(data_sets: list[Path], tmp_path: Path) -> None:
     with pytest.raises(
-        ConfigError, match=r"one holds no folder 'plan' \(did you mean 'plain'\?\); systems there: plain"
+        ConfigError, match=r"one contains no folder 'plan' \(did you mean 'plain'\?\); systems there: plain"
     ):
         pool(*data_sets, against="plan")
     with pytest.raises(ConfigError, match="a folder for each data set"):
         pool(against="plain")
     write_run(tmp_path / "three" / "plain" / "seed0", list("ab"), list("ab"))
-    with pytest.raises(ConfigError, match="expected a second system beside 'plain' that all of them hold"):
+    with pytest.raises(ConfigError, match="expected a second system beside 'plain' that all of them contain"):
         pool(*data_sets, tmp_path / "three", against="plain")
     write_run(tmp_path / "three" / "tree" / "seed0", list("abb"), list("abb"))
     with pytest.raises(ConfigError, match="runs are compared on the same examples only"):

@@ -125,7 +125,7 @@ def test_a_run_with_heads_learns_answers_and_is_only_read_again(folder: Path, tm
     assert sum(parameter.numel() for parameter in model.parameters()) == found.parameters
     assert [row["epoch"] for row in read_json_lines(tmp_path / "run" / "metrics.jsonl")] == [*range(1, 13)]
     assert run_questions(run, resume=True) == found
-    with pytest.raises(ConfigError, match="holds a finished run"):
+    with pytest.raises(ConfigError, match="contains a finished run"):
         run_questions(run)
     with pytest.raises(ConfigError, match="cannot resume with other values of limit, dev_limit, optimization"):
         run_questions(run_of(folder, tmp_path / "run", adapter=str(folder / "adapter")), resume=True)
@@ -139,7 +139,7 @@ def test_an_interrupted_run_goes_on_to_the_same_bits(folder: Path, tmp_path: Pat
     run = run_of(folder, tmp_path / "parts", **options)
     with interrupted(after=2):
         run_questions(run)
-    with pytest.raises(ConfigError, match="holds an unfinished run"):
+    with pytest.raises(ConfigError, match="contains an unfinished run"):
         run_questions(run)
     parts = run_questions(run, resume=True)
     assert parts.losses == whole.losses
@@ -184,7 +184,7 @@ def test_the_backbone_alone_is_a_model_of_transformers(
         assert found["windows"] >= 3
         AutoModelForQuestionAnswering.from_pretrained(tmp_path / "run" / "best")
         assert main(words) == 2
-        assert "holds a finished run" in capsys.readouterr().err
+        assert "contains a finished run" in capsys.readouterr().err
         assert main([*words, "--resume"]) == 0
         assert "3 training questions" in capsys.readouterr().out
         assert main([*words, "--seed", "2", "--resume"]) == 2

@@ -114,7 +114,7 @@ WRONG = {
     "parser of a server": (["serve", "{model}", "--parser", "malt:swedish"], "unknown parser 'malt:swedish'"),
     "run to export": (["export", "nowhere", "model.pt2"], "nowhere/config.json: cannot read this file"),
     "phrases of a run": (["phrases", "nowhere"], "nowhere/config.json: cannot read this file"),
-    "runs to compare": (["compare", "nowhere", "elsewhere"], "nowhere is not a run folder and holds none"),
+    "runs to compare": (["compare", "nowhere", "elsewhere"], "nowhere is not a run folder and contains none"),
     "page of flips": (["compare", "nowhere", "--flips", "flips.txt"], "expected a file that ends in .html"),
     "text to parse": (["parse", "nowhere.txt"], "nowhere.txt: cannot read this file"),
     "format to parse": (["parse", "{data}", "--format", "cvs"], "unknown data format 'cvs' (did you mean 'csv'?)"),

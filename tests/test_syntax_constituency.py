@@ -191,9 +191,9 @@ def test_what_brackets_cannot_hold_is_refused(tree, message):
 @pytest.mark.parametrize(
     ("spans", "tags", "message"),
     [
-        ([("NP", 1, 1)], None, r"span 'NP' must hold at least one of 3 words, got \(1, 1\)"),
-        ([("NP", 1, 4)], None, r"span 'NP' must hold at least one of 3 words, got \(1, 4\)"),
-        ([("NP", -1, 2)], None, r"span 'NP' must hold at least one of 3 words, got \(-1, 2\)"),
+        ([("NP", 1, 1)], None, r"span 'NP' must contain at least one of 3 words, got \(1, 1\)"),
+        ([("NP", 1, 4)], None, r"span 'NP' must contain at least one of 3 words, got \(1, 4\)"),
+        ([("NP", -1, 2)], None, r"span 'NP' must contain at least one of 3 words, got \(-1, 2\)"),
         ([("A", 0, 2), ("B", 1, 3)], None, r"spans must not cross, got \('A', 0, 2\) and \('B', 1, 3\)"),
         ([], ["NN"], "a tree of 3 words needs as many tags, got 1"),
     ],
@@ -263,8 +263,8 @@ def test_of_equal_phrases_the_lowest_is_removed():
 @pytest.mark.parametrize(
     ("edit", "message"),
     [
-        (lambda tree: tree.with_phrase("X", 1, 1), r"span 'X' must hold at least one of 3 words, got \(1, 1\)"),
-        (lambda tree: tree.with_phrase("X", 2, 4), r"span 'X' must hold at least one of 3 words, got \(2, 4\)"),
+        (lambda tree: tree.with_phrase("X", 1, 1), r"span 'X' must contain at least one of 3 words, got \(1, 1\)"),
+        (lambda tree: tree.with_phrase("X", 2, 4), r"span 'X' must contain at least one of 3 words, got \(2, 4\)"),
         (lambda tree: tree.with_phrase("X", 1, 3), r"spans must not cross, got \('NP', 0, 2\) and \('X', 1, 3\)"),
         (lambda tree: tree.without_phrase("X", 0, 2), r"expected a phrase of the tree, got \('X', 0, 2\)"),
     ],

@@ -334,14 +334,14 @@ def test_a_folder_with_a_run_is_refused(data: DataConfig, tmp_path: Path) -> Non
     out = tmp_path / "run"
     config = configure(data, out, epochs=1)
     result = run(config)
-    with pytest.raises(ConfigError, match="holds a finished run; choose another folder, or overwrite it"):
+    with pytest.raises(ConfigError, match="contains a finished run; choose another folder, or overwrite it"):
         run(config)
     assert run(config, resume=True) == result
     with pytest.raises(ConfigError, match="cannot resume with other values of optimization, seed; see"):
         run(configure(data, out, epochs=2, seed=2), resume=True)
     assert len(curve(run(configure(data, out, epochs=2), overwrite=True).folder)) == 2
     (out / "result.json").unlink()
-    with pytest.raises(ConfigError, match="holds an unfinished run, which can be resumed"):
+    with pytest.raises(ConfigError, match="contains an unfinished run, which can be resumed"):
         run(config)
     other = tmp_path / "photos"
     other.mkdir()
@@ -373,12 +373,12 @@ def test_a_run_is_replaced_once_the_new_one_has_an_evaluation(data: DataConfig, 
         assert not folder.is_finished
         if described:
             folder.describe(values, {})
-        with pytest.raises(ConfigError, match="holds a finished run"):
+        with pytest.raises(ConfigError, match="contains a finished run"):
             folder.open_for_run(values)
         assert files_of(out) == before
     (out / ".moving").mkdir()
     (out / "metrics.jsonl").rename(out / ".moving" / "metrics.jsonl")
-    with pytest.raises(ConfigError, match="holds a finished run"):
+    with pytest.raises(ConfigError, match="contains a finished run"):
         folder.open_for_run(values)
     assert files_of(out) == before
     with interrupted(after=1):

@@ -197,7 +197,7 @@ def test_only_models_of_tasks_predict_and_are_evaluated(tmp_path: Path) -> None:
     encoder = sa.encoders.build("emb_s2t", vocab_size=3, dim=4)
     encoder.save_pretrained(tmp_path / "encoder")
     for answer in (sa.predict, sa.evaluate):
-        with pytest.raises(ConfigError, match="encoder: expected the model of a task, it holds a SentenceEncoder"):
+        with pytest.raises(ConfigError, match="encoder: expected the model of a task, it contains a SentenceEncoder"):
             answer(tmp_path / "encoder", ROWS)
 
 
@@ -209,7 +209,7 @@ def test_commands_for_models_of_tasks_refuse_others(words: str, tmp_path: Path, 
     value = {"--data": tmp_path / "texts.tsv", "--text": "a day", "--device": "cpu"}[option]
     code, out, err = call(command, tmp_path / "encoder", option, value)
     assert (code, out) == (2, "")
-    assert "encoder: expected the model of a task, it holds a SentenceEncoder" in err
+    assert "encoder: expected the model of a task, it contains a SentenceEncoder" in err
 
 
 def test_evaluation_needs_labels(tmp_path: Path) -> None:

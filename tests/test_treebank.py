@@ -225,7 +225,7 @@ def test_other_file_systems() -> None:
 def test_what_a_format_cannot_hold_is_said(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     phrases, pair = EXAMPLES["phrases"], EXAMPLES["pair"]
     assert write_examples(tmp_path / "a.conllu", [phrases, pair]) == 3
-    assert "cannot hold 1 phrase trees" in caplog.text
+    assert "cannot represent 1 phrase trees" in caplog.text
     assert [one.metadata.get("sent_id") for one in sa.read_conllu(tmp_path / "a.conllu")] == [None, "p-1", "p-2"]
     assert write_examples(tmp_path / "a.mrg", [phrases]) == 1
     assert "1 dependency trees" in caplog.text
@@ -273,7 +273,7 @@ DAMAGE = {
     "a byte changed": "expected a whole Parquet file, but it is truncated or damaged",
     "no rows": "expected at least one example in format 'parquet', got none",
     "a column missing": "expected the column 'heads', it is missing",
-    "another type": "expected the column 'heads' to hold lists of whole numbers, it holds lists of text",
+    "another type": "expected the column 'heads' to contain lists of whole numbers, it contains lists of text",
     "another version": "expected version 1 of the treebank's columns, got version 17",
     "another table": r"expected a treebank \(structattn convert makes one\), got a table of text, stars",
     "a cycle": "row 2: expected a sentence, but heads must not form a cycle",

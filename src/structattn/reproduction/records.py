@@ -264,7 +264,9 @@ def check_digest(row: Row, digest: str, path: Path) -> None:
         ConfigError: if it does not.
     """
     if digest != row.digest:
-        raise ConfigError(f"{path} holds a run of another configuration than {row}; remove it, or give another --out")
+        raise ConfigError(
+            f"{path} contains a run of another configuration than {row}; remove it, or give another --out"
+        )
 
 
 def code_version() -> str:

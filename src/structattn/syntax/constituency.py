@@ -310,7 +310,7 @@ def _check_nesting(spans: Sequence[Span], num_words: int) -> None:
     for span in spans:
         label, start, end = span
         if not 0 <= start < end <= num_words:
-            raise ValueError(f"span {label!r} must hold at least one of {num_words} words, got ({start}, {end})")
+            raise ValueError(f"span {label!r} must contain at least one of {num_words} words, got ({start}, {end})")
         while open_spans and open_spans[-1][2] <= start:
             open_spans.pop()
         if open_spans and end > open_spans[-1][2]:

@@ -123,7 +123,7 @@ class RunFolder:
                 raise ConfigError(f"{self.path}: cannot resume with other values of {names}; see {self.config}")
         elif not overwrite:
             state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed (--resume)"
-            raise ConfigError(f"{self.path} holds {state}; choose another folder, or overwrite it (--overwrite)")
+            raise ConfigError(f"{self.path} contains {state}; choose another folder, or overwrite it (--overwrite)")
 
     def open_for_run(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
         """Prepare the folder for a run, if a run may write here; call this while the folder is locked.

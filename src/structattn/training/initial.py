@@ -76,7 +76,7 @@ def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: 
     """
     name, source = os.fspath(folder), load(folder, trust_code=trust_code)
     if not isinstance(source, TaskModel):
-        raise ConfigError(f"init: expected the model of a task, {name} holds a {type(source).__name__}")
+        raise ConfigError(f"init: expected the model of a task, {name} contains a {type(source).__name__}")
     given, own = source.encoder.state_dict(), model.encoder.state_dict()
     theirs, mine = _words(source), _words(model)
     by_spelling = () if theirs is None or mine is None else _TABLES

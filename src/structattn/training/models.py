@@ -85,11 +85,11 @@ def load_task_model(
         >>> load_task_model(folder)
         Traceback (most recent call last):
             ...
-        structattn.syntax.errors.ConfigError: ...: expected the model of a task, it holds a SentenceEncoder
+        structattn.syntax.errors.ConfigError: ...: expected the model of a task, it contains a SentenceEncoder
     """
     found = load(folder, parser=parser, trust_code=trust_code)
     if not isinstance(found, tasks.TaskModel):
-        raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it holds a {type(found).__name__}")
+        raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it contains a {type(found).__name__}")
     return found
 
 

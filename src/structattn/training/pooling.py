@@ -127,15 +127,17 @@ def holm(p_values: Sequence[float]) -> list[float]:
 def _systems(places: Mapping[str, Path], against: str) -> list[str]:
     """The systems that have a folder in every data set, including the one to compare with."""
     if not places:
-        raise ConfigError("expected a folder for each data set, which holds a folder for each system")
+        raise ConfigError("expected a folder for each data set, which contains a folder for each system")
     found = [{path.name for path in folder.glob("*") if path.is_dir()} for folder in places.values()]
     for (place, _), names in zip(places.items(), found, strict=True):
         if against not in names:
             known = ", ".join(sorted(names)) or "none"
-            raise ConfigError(f"{place} holds no folder {against!r}{nearest(against, names)}; systems there: {known}")
+            raise ConfigError(
+                f"{place} contains no folder {against!r}{nearest(against, names)}; systems there: {known}"
+            )
     shared = sorted(set.intersection(*found))
     if len(shared) < 2:
-        raise ConfigError(f"{', '.join(places)}: expected a second system beside {against!r} that all of them hold")
+        raise ConfigError(f"{', '.join(places)}: expected a second system beside {against!r} that all of them contain")
     return shared
 
 

@@ -51,7 +51,7 @@ def run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
     else:
         found = sorted(path.parent for path in Path(group).glob("*/config.yaml"))
     if not found:
-        raise ConfigError(f"{group} is not a run folder and holds none (no config.yaml)")
+        raise ConfigError(f"{group} is not a run folder and contains none (no config.yaml)")
     return found
 
 

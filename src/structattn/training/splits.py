@@ -64,7 +64,7 @@ def keep_predictions(
         if file.is_file():
             before = [(row.get("id"), row.get("gold")) for row in read_json_lines(file)]
             if before != [(row["id"], row["gold"]) for row in rows]:
-                raise ConfigError(f"{file} holds predictions on other examples; choose another name for these")
+                raise ConfigError(f"{file} contains predictions on other examples; choose another name for these")
         write_json_lines(file, rows)
         if split == "test":
             write_json(folder.result, {**read_json(folder.result), "test": dict(evaluation.metrics)})

@@ -104,7 +104,7 @@ def check_schema(found: Any, file: object, columns: Collection[str] | None = Non
             raise ParseError(f"expected the column {name!r}, it is missing", file=file)
         right, came = _kind(wanted.field(name).type), _kind(found.field(name).type)
         if came != right:
-            raise ParseError(f"expected the column {name!r} to hold {right}, it holds {came}", file=file)
+            raise ParseError(f"expected the column {name!r} to contain {right}, it contains {came}", file=file)
 
 
 def in_own_types(batch: Any) -> Any:

@@ -110,7 +110,7 @@ def _writer(write: Callable[[_Path, Iterable[_Item]], None], items_of: _ItemsOf[
         write(path, (item for item, _ in zip(items_of(examples, lost), count, strict=False)))
         found = [f"{number:,} {name}" for name, number in lost.items() if number]
         if found:
-            LOGGER.warning("%s cannot hold %s; .parquet and .jsonl can", os.fspath(path), ", ".join(found))
+            LOGGER.warning("%s cannot represent %s; .parquet and .jsonl can", os.fspath(path), ", ".join(found))
         return next(count)
 
     return write_and_count
