@@ -54,7 +54,7 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
         lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(4, 4)),
         r"parts of shape \(4, 4\): expected \(3, 4\)",
     ),
-    (lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(3, 4)), "1 of 1 items are no structure"),
+    (lambda: DependencyCRF(torch.zeros(3, 4)).log_prob(torch.zeros(3, 4)), "1 of 1 items are not a structure"),
     (lambda: DependencyCRF(torch.zeros(3, 4)).cross_entropy(DependencyCRF(torch.zeros(2, 3))), "cannot be compared"),
     (lambda: DependencyCRF(torch.zeros(2, 3)).cross_entropy(DependencyCRF(torch.zeros(3, 4))), "cannot be compared"),
     (lambda: DependencyCRF(torch.zeros(2, 3), -1), "lengths lie between -1 and -1: expected 0 to 2"),
@@ -159,7 +159,7 @@ def test_what_is_refused_and_why(call: Callable[[], object], message: str) -> No
 )
 def test_what_is_no_tree_has_no_probability(kind: type[DependencyCRF], heads: list[int]) -> None:
     ours = kind(torch.zeros(4, 5))
-    with pytest.raises(ValueError, match="no structure"):
+    with pytest.raises(ValueError, match="not a structure"):
         ours.log_prob(ours.from_structure(torch.tensor(heads)))
     crossing = NonProjectiveDependencyCRF(torch.zeros(4, 5))
     assert torch.isfinite(crossing.log_prob(crossing.from_structure(torch.tensor([3, 4, 0, 0]))))
@@ -347,14 +347,14 @@ NO_STRUCTURES: list[tuple[StructuredDistribution, Tensor, str]] = [
     (TREES, arcs(2, 1, 0, 0), "word 1 is below a cycle"),
     (ALL, arcs(2, 1, 0, 0), "word 1 is below a cycle"),
     (TREES, arcs(0, 2, 0, 0), "word 2 is its own head"),
-    (TREES, arcs(3, 4, 0, 0), "the arcs into words 1 and 2 cross; NonProjectiveDependencyCRF takes such trees"),
+    (TREES, arcs(3, 4, 0, 0), "the arcs into words 1 and 2 cross; NonProjectiveDependencyCRF allows such trees"),
     (
         TREES,
         arcs(0, 4, 1, 0),
-        "it is non-projective, the arcs into words 3 and 2 cross; NonProjectiveDependencyCRF takes",
+        "it is non-projective, the arcs into words 3 and 2 cross; NonProjectiveDependencyCRF allows",
     ),
     (ONE_ROOT, arcs(3, 4, 0, 3), "it is non-projective, the arcs into words 1 and 2 cross"),
-    (ONE_ROOT, arcs(0, 1, 0, 3), "words 1 and 3 both hang from the root; single_root=False takes such trees"),
+    (ONE_ROOT, arcs(0, 1, 0, 3), "words 1 and 3 are both attached to the root; single_root=False allows such trees"),
     (TREES, torch.zeros(4, 5), "word 1 has 0 heads"),
     (TREES, arcs(0, 1, 1, 1, also=(2, 4)), "word 3 has 2 heads"),
     (SHORT, arcs(0, 1, 1, 1), "word 4 lies beyond the end and has a head"),
@@ -365,8 +365,8 @@ NO_STRUCTURES: list[tuple[StructuredDistribution, Tensor, str]] = [
     (PHRASES, spans(4, *WORDS[1:], (0, 4), (0, 2), (2, 4)), r"the span \(0, 1\) of word 1 is missing"),
     (PHRASES, spans(4, *WORDS, (0, 2), (2, 4)), r"the span \(0, 4\) of the whole sentence is missing"),
     (PHRASES, spans(4, *WORDS, (0, 4), (0, 2)), "it has 6 spans: expected 7, a binary tree"),
-    (PHRASES, spans(4, *WORDS, (0, 4), (0, 2), (2, 4), (3, 1)), r"\(3, 1\) is no span of the sentence"),
-    (ConstituencyCRF(torch.zeros(5, 5), 3), spans(4, *WORDS), r"\(3, 4\) is no span of the sentence"),
+    (PHRASES, spans(4, *WORDS, (0, 4), (0, 2), (2, 4), (3, 1)), r"\(3, 1\) is not a span of the sentence"),
+    (ConstituencyCRF(torch.zeros(5, 5), 3), spans(4, *WORDS), r"\(3, 4\) is not a span of the sentence"),
     (SEGMENTS, segments((0, 1, 0, 0)), "the segments end after word 2: expected 3"),
     (SEGMENTS, segments((0, 0, 0, 0), (2, 0, 0, 1)), "a segment starts at word 3: expected word 2"),
     (SEGMENTS, segments((0, 0, 0, 1), (1, 1, 0, 0)), "the segment from word 2 follows label 0: expected 1"),
@@ -382,18 +382,23 @@ NO_STRUCTURES: list[tuple[StructuredDistribution, Tensor, str]] = [
 
 @pytest.mark.parametrize(("ours", "parts", "message"), NO_STRUCTURES, ids=[message for *_, message in NO_STRUCTURES])
 def test_it_says_why_something_is_no_structure(ours: StructuredDistribution, parts: Tensor, message: str) -> None:
-    with pytest.raises(ValueError, match=f"1 of 1 items are no structure .* words: .*{message}"):
+    with pytest.raises(ValueError, match=f"1 of 1 items are not a structure .* words: .*{message}"):
         ours.log_prob(parts)
     good = ours.sample((2, 3))
     good[1, 2] = parts
-    with pytest.raises(ValueError, match=rf"1 of 6 items are no structure .* item \(1, 2\), of . words: .*{message}"):
+    with pytest.raises(
+        ValueError, match=rf"1 of 6 items are not a structure .* item \(1, 2\), of . words: .*{message}"
+    ):
         ours.log_prob(good)
 
 
 @pytest.mark.parametrize(
     ("wrong", "named"),
     [
-        ([3], "1 of 14 items are no structure of DependencyCRF for their lengths; .* item 3, of 4 words: it is non-"),
+        (
+            [3],
+            "1 of 14 items are not a structure of DependencyCRF for their lengths; .* item 3, of 4 words: it is non-",
+        ),
         ([3, 7, 12], r"3 of 14 .* for their lengths \(items 3, 7, 12\); .* item 3, of 4 words: "),
         (list(range(2, 12)), r"\(items 2, 3, 4, 5, 6, 7, 8, 9, 10, 11\); "),
         (list(range(2, 14)), r"\(items 2, 3, 4, 5, 6, 7, 8, 9, 10, 11 and 2 more\); "),

@@ -1,7 +1,8 @@
 """The demonstration: is attention with a tree prior better than attention without one, and where does it attend?
 
 Three encoders of the same width learn subject-verb agreement (Linzen et al. 2016) on a treebank generated on the spot,
-from sentences with few attractors, and are tested on sentences with more: data files, three ordinary runs, one page.
+from sentences with few attractors, and are tested on sentences with more. The result is data files, three ordinary runs
+and one page.
 """
 
 import itertools
@@ -44,7 +45,7 @@ _OPTIONS = {"dim": 48, "dropout": 0.1}
 
 @dataclass(frozen=True)
 class Trial:
-    """How one encoder did.
+    """The results of one encoder.
 
     Attributes:
         encoder: its name.
@@ -59,7 +60,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """What the demonstration found.
+    """The results of the demonstration.
 
     Attributes:
         trials: one for each encoder.
@@ -76,14 +77,14 @@ def demonstrate(
     """Generate a treebank, train a plain and two structured encoders on it, compare them and draw their attention.
 
     Args:
-        out: the folder for data, runs and the page; what an earlier demonstration left there is replaced.
+        out: the folder for data, runs and the page; the results of an earlier demonstration there are replaced.
         seed: of the sentences and of the training. The same seed gives the same figures on the same machine.
-        minutes: about how long two cores may take; decides the number of passes over the training data.
+        minutes: about how long two cores may take; determines the number of passes over the training data.
         num_train: number of training sentences.
         num_test: number of test sentences for each number of attractors.
 
     Raises:
-        ConfigError: as `check_demonstration`; if a number of sentences is not positive, or a run folder is in use.
+        ConfigError: as in `check_demonstration`; if a number of sentences is not positive, or a run folder is in use.
         MissingExtra: if the extra ``train`` is not installed.
     """
     check_demonstration(out, minutes=minutes)
@@ -115,7 +116,7 @@ def check_demonstration(out: str | Path, *, minutes: float) -> None:
     """Check the arguments of `demonstrate` before anything that takes long is imported.
 
     Raises:
-        ConfigError: if ``minutes`` is not positive, ``out`` names a file, or a run folder in it holds something else.
+        ConfigError: if ``minutes`` is not positive, ``out`` names a file, or a run folder in it has something else.
     """
     if not 0 < minutes < math.inf:
         raise ConfigError(f"minutes: expected a number above 0, got {minutes}")
@@ -134,7 +135,7 @@ def _write_treebank(folder: Path, seed: int, *, num_train: int, num_test: int) -
     """Write train, dev and test as CoNLL-U; no sentence is in two of them."""
     folder.mkdir(parents=True, exist_ok=True)
     seen: set[tuple[str, ...]] = set()
-    # Each part draws from a generator of its own, so that the size of one does not change the others.
+    # Each part draws from its own generator, so that the size of one does not change the others.
     train = list(_fresh(seed, 0, TRAINED_ON, count=num_train, seen=seen))
     dev = list(_fresh(seed, 1, TRAINED_ON, count=max(1, num_train // 20), seen=seen))
     test = [
@@ -151,7 +152,7 @@ def _write_treebank(folder: Path, seed: int, *, num_train: int, num_test: int) -
 def _fresh(
     seed: int, part: int, attractors: Sequence[int], *, count: int, seen: set[tuple[str, ...]]
 ) -> Iterator[Example]:
-    """Examples whose words are new, with label and id in the metadata, where CoNLL-U keeps them."""
+    """Examples with sentences not seen yet, with label and id in the metadata, where CoNLL-U keeps them."""
     stream = agreement_treebank(1000 * seed + part, attractors)
     new = (example for example in stream if example.sentences[0].words not in seen)
     for number, example in enumerate(itertools.islice(new, count)):
@@ -212,7 +213,7 @@ def _curves(results: Mapping[str, RunResult]) -> str:
 
 
 def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, command: str) -> str:
-    """All encoders on one sentence for each number of attractors, first of all on one that the plain one gets wrong."""
+    """All encoders on one sentence for each number of attractors, first one that the plain encoder gets wrong."""
     answers = explorer.Answers({encoder: training.load(result.folder) for encoder, result in results.items()})
     wrong = {
         encoder: {row["id"] for row in read_json_lines(RunFolder(result.folder).predictions("test")) if _is_wrong(row)}
@@ -243,7 +244,7 @@ def _is_wrong(row: Mapping[str, object]) -> bool:
 
 
 def _telling(test: Sequence[Example], attractors: int, wrong: Mapping[str, set[str]]) -> Example:
-    """A short sentence that the plain encoder gets wrong and most others right, if there is one."""
+    """A short sentence that the plain encoder gets wrong and most others get right, if there is one."""
 
     def rank(example: Example) -> tuple[bool, int, int]:
         others = sum(example.id in ids for encoder, ids in wrong.items() if encoder != "transformer")

@@ -1,6 +1,6 @@
 """Distributions over structures (tags, segments, trees): probabilities of their parts, exact and differentiable.
 
-They follow ``torch.distributions`` and know nothing of sentences: scores and lengths in, parts out.
+They follow ``torch.distributions`` and know nothing about sentences: scores and lengths in, parts out.
 """
 
 from structattn.distributions.chain import LinearChainCRF, Segmentation

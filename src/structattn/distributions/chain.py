@@ -21,7 +21,7 @@ class LinearChainCRF(StructuredDistribution):
     r"""A linear chain over states ``y_i``: Lafferty et al. (2001); Kim et al. (2017), section 3.1.
 
     ``p(y) = exp( sum_i unary[i, y_i] + sum_i transition[(i,) y_i, y_{i+1}] - A )``. Parts are ``z[i, c] = 1`` if
-    ``y_i = c``. Start and stop scores belong into the first and last unary.
+    ``y_i = c``. Start and stop scores belong in the first and last unary.
 
     Args:
         unary: score of each state of each word.
@@ -88,13 +88,13 @@ class LinearChainCRF(StructuredDistribution):
         return self._arrays[1]
 
     def edge_marginals(self) -> Float[Tensor, "*batch position state state"]:
-        """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero where padding begins."""
+        """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero at padding."""
         chain = self._per_position()
         _, (_, edges) = self._operators.evaluate(chain._batched(), chain._batched_lengths())
         return edges.reshape(self._batch_shape + edges.shape[1:]).to(self.scores.dtype)
 
     def to_structure(self, parts: Float[Tensor, "*shape word state"]) -> Int[Tensor, "*shape word"]:
-        """Tags, 0 beyond the end of a sentence; -1 everywhere where there is no sequence."""
+        """Tags, 0 beyond the end of a sentence; -1 everywhere if there is no sequence."""
         lengths = lengths_of_parts(self, parts, what="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
@@ -102,7 +102,7 @@ class LinearChainCRF(StructuredDistribution):
         """Parts of a sequence of tags; tags beyond the end are not read, and -1 everywhere gives no parts.
 
         Raises:
-            ValueError: if this is no tensor of tags or, with ``validate_args``, a tag is out of range.
+            ValueError: if this is not a tensor of tags or, with ``validate_args``, a tag is out of range.
         """
         words, states = self._event_shape
         tags = integers(structure, f"tags (..., {words})", self._is_structure_shape)
@@ -169,7 +169,7 @@ class Segmentation:
     """A chain of two states, of which only the second one, *selected*, is a part.
 
     Attributes:
-        chain: the whole distribution, for its entropy and whatever else is asked of it.
+        chain: the whole distribution, for its entropy and other quantities.
 
     Example:
         >>> Segmentation(LinearChainCRF(torch.zeros(3, 2), torch.zeros(2, 2))).marginals()

@@ -1,7 +1,7 @@
-"""What a distribution is given: scores, lengths, counts and shapes, with one clear error for what does not fit.
+"""Checks of a distribution's arguments: scores, lengths, counts and shapes, with one clear error for what does not fit.
 
-Values are looked at only where there are numbers and nothing has to wait for them: not within ``torch.compile``,
-``torch.export`` and the transforms of ``torch.func``, and on an accelerator only if it is asked for.
+Values are checked only where they exist and nothing has to wait for them: not within ``torch.compile``,
+``torch.export`` and the transforms of ``torch.func``, and on an accelerator only on request.
 """
 
 import math
@@ -21,10 +21,10 @@ def checked_scores(family: str, **arrays: Any) -> list[Tensor]:
 
     Args:
         family: name of the class, for the message.
-        arrays: what came, by name.
+        arrays: the values given, by name.
 
     Raises:
-        ValueError: if something is no tensor of floating-point numbers, or is on another device than the rest.
+        ValueError: if something is not a tensor of floating-point numbers, or is on a different device than the rest.
 
     Example:
         >>> [scores.dtype for scores in checked_scores("CRF", unary=torch.zeros(1), edges=torch.zeros(1).double())]
@@ -57,15 +57,15 @@ def checked_lengths(
     """Lengths for a batch.
 
     Args:
-        lengths: number of words of each sentence, as a tensor, as (nested) lists, or one number for all; None is all
+        lengths: number of words of each sentence, as a tensor, as (nested) lists, or one number for all; None means all
             words.
         batch_shape: batch shape of the scores.
         num_words: the longest possible sentence.
         like: the scores, for their device.
-        validate_args: whether to look at the values; None looks where nothing has to wait for them.
+        validate_args: whether to check the values; None checks where nothing has to wait for them.
 
     Raises:
-        ValueError: if the lengths are no whole numbers, do not fit the batch, or lie outside of ``0 .. num_words``.
+        ValueError: if the lengths are not whole numbers, do not fit the batch, or lie outside of ``0 .. num_words``.
 
     Example:
         >>> checked_lengths([2, 1], torch.Size([2]), num_words=2, like=torch.zeros(()), validate_args=True)
@@ -99,8 +99,8 @@ def values_matter(validate_args: bool | None, tensor: Tensor) -> bool:
     """Whether the values of a tensor are to be checked.
 
     Args:
-        validate_args: what the user has asked for; None checks where nothing has to wait for the values.
-        tensor: whose values they are.
+        validate_args: what the user has requested; None checks where nothing has to wait for the values.
+        tensor: the values.
 
     Example:
         >>> values_matter(None, torch.zeros(2)), values_matter(False, torch.zeros(2))
@@ -126,7 +126,7 @@ def is_below_infinity(scores: Tensor) -> bool:
 
 
 def refuse_undefined_scores(family: str, scores: Tensor, real_parts: Bool[Tensor, "*shape"]) -> None:
-    """Refuse nan and ``+inf`` in what is no padding.
+    """Refuse nan and ``+inf`` outside of padding.
 
     Args:
         family: name of the class, for the message.
@@ -153,7 +153,7 @@ def checked_broadcast(shape: torch.Size, other: torch.Size, why: Callable[[], st
     Args:
         shape: one of them.
         other: the other one.
-        why: what is wrong if there is none; it is not asked before, as in a graph it would settle the sizes.
+        why: returns what is wrong if there is none; it is called only then, because in a graph it would fix the sizes.
 
     Raises:
         ValueError: with this message.
@@ -173,7 +173,7 @@ def checked_count(k: Any) -> int:
     """A whole number of structures, at least one.
 
     Args:
-        k: what came.
+        k: the value given.
 
     Raises:
         ValueError: if it is something else.
@@ -194,10 +194,10 @@ def checked_sample_shape(shape: Any) -> torch.Size:
     """The shape of samples; a number is a shape of one axis.
 
     Args:
-        shape: what came.
+        shape: the value given.
 
     Raises:
-        ValueError: if it is no shape.
+        ValueError: if it is not a shape.
 
     Example:
         >>> checked_sample_shape(3), checked_sample_shape((2, 1))
@@ -211,13 +211,13 @@ def checked_sample_shape(shape: Any) -> torch.Size:
 
 
 def checked_generator(generator: Any) -> Generator | None:
-    """The source of randomness; None is torch's own.
+    """The source of randomness; None is torch's default generator.
 
     Args:
-        generator: what came.
+        generator: the value given.
 
     Raises:
-        ValueError: if it is no generator of torch's.
+        ValueError: if it is not a ``torch.Generator``.
 
     Example:
         >>> checked_generator(0)
@@ -241,7 +241,7 @@ def _listed(shape: Any) -> list[Any]:
 
 
 def _index(number: Any) -> int | None:
-    """A whole number as Python has it, or the symbol of a graph for it; None if it is something else."""
+    """A Python integer, or the symbol that stands for one in a graph; None if it is something else."""
     if isinstance(number, torch.SymInt):
         return number  # type: ignore[return-value]  # stands for one
     if isinstance(number, bool) or (isinstance(number, Tensor) and (number.dim() or number.dtype == torch.bool)):

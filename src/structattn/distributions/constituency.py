@@ -1,4 +1,4 @@
-"""Distributions over binary phrase trees, by the inside-outside program over spans.
+"""Distributions over binary phrase trees, by the inside-outside algorithm over spans.
 
 Reference: Baker (1979), Trainable grammars for speech recognition; Stern, Andreas and Klein (2017), A minimal
 span-based neural constituency parser; Kim et al. (2017), section 3.
@@ -21,7 +21,7 @@ class ConstituencyCRF(StructuredDistribution):
     r"""Binary trees over scored spans: Stern et al. (2017), section 3; Baker (1979).
 
     ``p(z) = exp( sum over spans of scores[i, j] - A )``, where the span ``(i, j)`` covers the words ``i .. j - 1``.
-    Every span of the tree counts: the ``n`` words, the ``n - 1`` phrases and so the whole sentence. Entries with
+    Every span of the tree counts: the ``n`` words and the ``n - 1`` phrases, including the whole sentence. Entries with
     ``i >= j`` are ignored.
 
     Args:
@@ -65,9 +65,9 @@ class ConstituencyCRF(StructuredDistribution):
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape start end"]) -> Int[Tensor, "*shape span 2"]:
-        """Spans ``(start, end)``, parent before child, left before right, in ``2 n - 1`` rows; then ``(0, 0)``.
+        """Spans ``(start, end)``, parent before child, left before right, in ``2 n - 1`` rows, padded with ``(0, 0)``.
 
-        Where there is no tree, every row is ``(-1, -1)``.
+        If there is no tree, every row is ``(-1, -1)``.
         """
         lengths = lengths_of_parts(self, parts, what="to_structure")
         posts = parts.shape[-1]
@@ -80,10 +80,10 @@ class ConstituencyCRF(StructuredDistribution):
         return spans.masked_fill(is_missing(parts, 2, lengths).unsqueeze(-1), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ span 2"]) -> Float[Tensor, "*_ start end"]:
-        """Parts of spans ``(start, end)`` in any order; ``(0, 0)`` and ``(-1, -1)`` are no spans.
+        """Parts of spans ``(start, end)`` in any order; ``(0, 0)`` and ``(-1, -1)`` are not spans.
 
         Raises:
-            ValueError: if this is no tensor of spans or, with ``validate_args``, a span is out of range.
+            ValueError: if this is not a tensor of spans or, with ``validate_args``, a span is out of range.
         """
         spans = integers(structure, self.structures, self._is_structure_shape)
         shape, lengths = aligned_lengths(self, spans.shape[:-2], what="spans")
@@ -115,7 +115,7 @@ class ConstituencyCRF(StructuredDistribution):
         spans = {tuple(span) for span in parts.nonzero().tolist()}
         for start, end in sorted(spans):
             if not start < end <= length:
-                return f"({start}, {end}) is no span of the sentence"
+                return f"({start}, {end}) is not a span of the sentence"
         for start, end in sorted(spans):
             for other_start, other_end in sorted(spans):
                 if start < other_start < end < other_end:

@@ -1,7 +1,7 @@
-"""Distributions over dependency trees: projective ones (Eisner's program) and all of them (the matrix-tree theorem).
+"""Distributions over dependency trees: projective trees (Eisner's algorithm) and all trees (the matrix-tree theorem).
 
 Parts are arcs: row = word, column = CoNLL id of its head, 0 for the root. The papers index scores ``[head, modifier]``;
-here a row is the word that looks for its head.
+here the row is the modifier.
 
 Reference: Eisner (2000), Bilexical grammars; Koo et al. (2007), Structured prediction models via the matrix-tree
 theorem; Kim et al. (2017), section 3.2.
@@ -28,7 +28,7 @@ _SQUARE_LAYOUTS = (
 
 
 class HeadDistribution(StructuredDistribution):
-    """Trees as one head for each word, with a score for every arc and exactly one word under the root, or several."""
+    """Trees as one head for each word, with a score for every arc and one or several words attached to the root."""
 
     structures: ClassVar[str] = "heads (..., n)"
 
@@ -61,7 +61,7 @@ class HeadDistribution(StructuredDistribution):
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
-        """Heads as CoNLL ids, 0 beyond the end of a sentence; -1 everywhere where there is no tree."""
+        """Heads as CoNLL ids, 0 beyond the end of a sentence; -1 everywhere if there is no tree."""
         lengths = lengths_of_parts(self, parts, what="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
@@ -69,7 +69,7 @@ class HeadDistribution(StructuredDistribution):
         """Parts of heads given as CoNLL ids; heads beyond the end are not read, and -1 everywhere gives no parts.
 
         Raises:
-            ValueError: if this is no tensor of heads or, with ``validate_args``, a head is out of range.
+            ValueError: if this is not a tensor of heads or, with ``validate_args``, a head is out of range.
         """
         words = self._event_shape[0]
         heads = integers(structure, f"heads (..., {words})", self._is_structure_shape)
@@ -118,12 +118,12 @@ class HeadDistribution(StructuredDistribution):
                 ancestor = heads[ancestor]
         roots = [word for word in range(1, length + 1) if heads[word] == 0]
         if self.single_root and len(roots) > 1:
-            return f"words {roots[0]} and {roots[1]} both hang from the root; single_root=False takes such trees"
-        # A tree that is refused all the same is one of projective trees only.
+            return f"words {roots[0]} and {roots[1]} are both attached to the root; single_root=False allows such trees"
+        # Any other tree that is refused is non-projective, in a distribution over projective trees.
         first, second = _crossing_arcs(heads)
         return (
             f"it is non-projective, the arcs into words {first} and {second} cross; "
-            "NonProjectiveDependencyCRF takes such trees"
+            "NonProjectiveDependencyCRF allows such trees"
         )
 
 
@@ -131,13 +131,13 @@ class DependencyCRF(HeadDistribution):
     r"""Projective dependency trees: Eisner (2000); Kim et al. (2017), section 3.2.
 
     ``p(z) = exp( sum over arcs of scores[m, h] - A )``. Row ``m`` is a word, column ``h`` the CoNLL id of its head: 0
-    is the root, ``k`` is word ``k - 1``. Column ``m + 1`` of row ``m``, a word under itself, is ignored. Each row of
-    the marginals sums to one, so ``marginals @ states`` (root state in front) is a soft head.
+    is the root, ``k`` is word ``k - 1``. Column ``m + 1`` of row ``m``, a word as its own head, is ignored. Each row of
+    the marginals sums to one, so ``marginals @ states`` (with the root state first) is a soft head.
 
     Args:
         scores: score of each head of each word.
         lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
-        single_root: whether exactly one word hangs from the root; otherwise any number may.
+        single_root: whether exactly one word has the root as its head; otherwise any number may.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -159,14 +159,14 @@ class NonProjectiveDependencyCRF(HeadDistribution):
     r"""All dependency trees, crossing arcs included: Koo et al. (2007), section 3; Tutte's matrix-tree theorem.
 
     ``p(z) = exp( sum over arcs of scores[m, h] - A )``, where ``A`` is the log-determinant of the Laplacian of
-    ``exp(scores)``, found by an elimination that never subtracts. Rows and columns as in `DependencyCRF`.
+    ``exp(scores)``, computed by an elimination that never subtracts. Rows and columns are as in `DependencyCRF`.
 
-    All questions take time in ``n^3``, but with a single root ``topk(k)`` may take up to ``k n^4``.
+    All methods take time in ``n^3``, but with a single root ``topk(k)`` may take up to ``k n^4``.
 
     Args:
         scores: score of each head of each word.
         lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
-        single_root: whether exactly one word hangs from the root; otherwise any number may.
+        single_root: whether exactly one word has the root as its head; otherwise any number may.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -183,7 +183,7 @@ class NonProjectiveDependencyCRF(HeadDistribution):
 
 
 def _crossing_arcs(heads: Sequence[int]) -> tuple[int, int]:
-    """The first two words whose arcs cross, of a tree that has such; the root stands in front."""
+    """The first two words whose arcs cross, in a tree with crossing arcs; ``heads`` starts with the root."""
     spans = [(min(heads[word], word), max(heads[word], word), word) for word in range(1, len(heads))]
     return next(
         (word, other)

@@ -1,6 +1,6 @@
 """The interface of every structured distribution: probabilities, entropies, best and random structures.
 
-A family adds its kernel and the translation between parts and structures.
+A family adds its kernel and the conversion between parts and structures.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwright and Jordan (2008), section 3
 (exponential families: marginals are the gradient of the log-partition).
@@ -34,9 +34,10 @@ from structattn.kernels.random import streams
 class StructuredDistribution(Distribution, ABC):
     r"""``p(z) = exp(sum_parts z_part score_part - A)`` over the structures ``z`` of a family.
 
-    A structure is a 0/1 tensor of *parts*, shaped like the scores; the mean, the marginals, lies between. Everything is
-    computed in float64, whatever the type of the scores, and returned in their type. A score of ``-inf`` forbids a
-    part. If nothing is allowed, the log-partition is ``-inf``, and marginals, samples and the best structure are zero.
+    A structure is a 0/1 tensor of *parts*, shaped like the scores; the mean (the marginals) lies between 0 and 1.
+    Everything is computed in float64, whatever the dtype of the scores, and returned in their dtype. A score of
+    ``-inf`` forbids a part. If nothing is allowed, the log-partition is ``-inf``, and marginals, samples and the best
+    structure are zero.
 
     Args:
         arrays: scores of each kind of part, by name, with the batch axes in front unless the batch shares them; the
@@ -44,9 +45,9 @@ class StructuredDistribution(Distribution, ABC):
         lengths: number of words of each sentence.
         axes: of each array, see `kernels.gap.Axes`.
         options: of the kernel.
-        validate_args: whether to check values: of scores and lengths here, of structures later. None checks where
-            nothing has to wait for the values, on the CPU; True on an accelerator, too. Values are never checked within
-            ``torch.compile``, ``torch.export`` and the transforms of ``torch.func``.
+        validate_args: whether to check values: of scores and lengths here, of structures later. None checks on the CPU
+            only, where nothing has to wait for the values; True also checks on an accelerator. Values are never checked
+            within ``torch.compile``, ``torch.export`` and the transforms of ``torch.func``.
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
@@ -78,7 +79,7 @@ class StructuredDistribution(Distribution, ABC):
 
     @abstractmethod
     def _real_parts(self) -> list[Bool[Tensor, "..."]]:
-        """For each array, False where a score is padding or of no part at all: it is not read."""
+        """For each array, False where a score is padding or belongs to no part; it is not read."""
 
     @abstractmethod
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
@@ -86,15 +87,15 @@ class StructuredDistribution(Distribution, ABC):
 
     @abstractmethod
     def _why_none(self, parts: Tensor, length: int) -> str:
-        """Why 0/1 parts are no structure of this family for a sentence of this length."""
+        """Why 0/1 parts are not a structure of this family for a sentence of this length."""
 
     @abstractmethod
     def to_structure(self, parts: Tensor) -> Tensor:
-        """The structure (tags, heads, spans) whose parts these are; ``-1`` everywhere where there are none."""
+        """The structure (tags, heads, spans) with these parts; ``-1`` everywhere if there are none."""
 
     @abstractmethod
     def from_structure(self, structure: Tensor) -> Tensor:
-        """The parts (0 or 1) of a structure; none where it is ``-1`` everywhere."""
+        """The parts (0 or 1) of a structure; none if it is ``-1`` everywhere."""
 
     @property
     def scores(self) -> Float[Tensor, "..."]:
@@ -131,7 +132,7 @@ class StructuredDistribution(Distribution, ABC):
         return Structures(self)
 
     def argmax(self) -> Float[Tensor, "..."]:
-        """Parts of a best structure; of several equal ones, see `kernels.selection` and `kernels.arborescence`."""
+        """Parts of a best structure; for ties, see `kernels.selection` and `kernels.arborescence`."""
         return self._shaped(self._operators.argmax(self._batched(), self._batched_lengths(), self._options))
 
     def topk(self, k: int) -> Float[Tensor, "{k} ..."]:
@@ -142,7 +143,8 @@ class StructuredDistribution(Distribution, ABC):
     def topk_scores(self, k: int) -> Float[Tensor, "{k} *batch"]:
         """Scores of the ``k`` best structures; ``-inf`` where there are fewer structures.
 
-        They have no gradient; in a loss take ``log_prob(topk(k)) + log_partition()``, which is the same and has one.
+        They have no gradient; in a loss use ``log_prob(topk(k)) + log_partition()``, which has the same value and a
+        gradient.
         """
         count = checked_count(k)
         return self._per_item(self._best(count)[0], count)
@@ -152,15 +154,15 @@ class StructuredDistribution(Distribution, ABC):
     ) -> Float[Tensor, "..."]:
         """Independent exact samples, as parts of shape ``sample_shape + batch_shape + event_shape``.
 
-        The samples of a sentence depend on the state of the generator and on the place of the sentence in the batch,
+        The samples of a sentence depend on the state of the generator and on the position of the sentence in the batch,
         not on the other sentences, padding, the number of threads, or the device of the scores.
 
         Args:
             sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
-            generator: source of randomness; torch's own if not given.
+            generator: source of randomness; torch's default generator if not given.
 
         Raises:
-            ValueError: if the shape is no shape, or the generator no generator of torch's.
+            ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
         """
         shape = checked_sample_shape(sample_shape)
         lengths = self._batched_lengths()
@@ -174,10 +176,10 @@ class StructuredDistribution(Distribution, ABC):
 
     def cross_entropy(self, other: "StructuredDistribution") -> Float[Tensor, "*batch"]:
         """``-sum_z p(z) log q(z)`` for another distribution ``q`` over the same parts; ``inf`` where ``q`` forbids what
-        ``p`` has.
+        ``p`` allows.
 
         Raises:
-            ValueError: if the other has another family, shape or options, or sentences of other lengths.
+            ValueError: if the other has a different family, shape or options, or sentences of different lengths.
         """
         mine, theirs = self._comparable(other)
         log_partition, _, gap_to_theirs, other_log_partition = mine._beside(theirs)
@@ -187,11 +189,12 @@ class StructuredDistribution(Distribution, ABC):
     def log_prob(self, value: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``score(z) - A`` of structures; ``-inf`` if they use a forbidden part.
 
-        Floating-point numbers and ``bool`` are 0/1 parts ``(*sample, *batch, *event)``, integers what `to_structure`
-        returns. Integers whose shape only fits parts are parts; integers whose shape fits both are refused.
+        Floating-point numbers and ``bool`` are 0/1 parts ``(*sample, *batch, *event)``; integers are a structure as
+        `to_structure` returns it. Integers whose shape only fits parts are parts; integers whose shape fits both are
+        refused.
 
         Raises:
-            ValueError: if the shape is wrong or, with ``validate_args``, an item is no structure of this family.
+            ValueError: if the shape is wrong or, with ``validate_args``, an item is not a structure of this family.
         """
         parts = parts_of(self, value)
         if values_matter(self._checks_values, parts):
@@ -232,7 +235,7 @@ class StructuredDistribution(Distribution, ABC):
         return self._with(lambda tensor, axes: tensor.expand(shape + tensor.shape[tensor.dim() - axes :]))
 
     def __getitem__(self, index: Any) -> "StructuredDistribution":
-        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``; an index takes batch axes only."""
+        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``; an index selects along batch axes only."""
         index = index if isinstance(index, tuple) else (index,)
         try:
             self.lengths[index]
@@ -287,10 +290,10 @@ class StructuredDistribution(Distribution, ABC):
         return self._one_batch_axis(self.lengths)
 
     def _one_batch_axis(self, tensor: Tensor) -> Tensor:
-        # A view costs as much as a short sentence: none is made where there is one batch axis already.
+        # A view costs as much as computing a short sentence, so none is made if there already is one batch axis.
         if len(self._batch_shape) == 1:
             return tensor
-        # Flattened, not reshaped: in a graph the size of the batch then stays open.
+        # Flattened, not reshaped: in a graph the size of the batch then stays dynamic.
         return tensor.flatten(0, len(self._batch_shape) - 1) if self._batch_shape else tensor.unsqueeze(0)
 
     def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
@@ -355,7 +358,7 @@ class StructuredDistribution(Distribution, ABC):
 
 @register_kl(StructuredDistribution, StructuredDistribution)  # type: ignore[untyped-decorator]
 def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tensor:
-    """``KL(p || q) = sum_z p(z) (log p(z) - log q(z))``; ``inf`` where ``q`` forbids what ``p`` has."""
+    """``KL(p || q) = sum_z p(z) (log p(z) - log q(z))``; ``inf`` where ``q`` forbids what ``p`` allows."""
     p, q = p._comparable(q)
     log_partition, entropy, gap_to_q, other_log_partition = p._beside(q)
     divergence = _at_least_zero((other_log_partition - log_partition) + (gap_to_q - entropy))
@@ -369,7 +372,7 @@ def _between(found: Tensor, log_partition: Tensor, other_log_partition: Tensor) 
 
 
 def _at_least_zero(found: Tensor) -> Tensor:
-    """Without a value that rounding has left below zero, but with the same derivatives."""
+    """Clamp values that rounding has left below zero, but keep their derivatives."""
     if not found.requires_grad:
         return found.clamp(min=0)
     value, finite = found.detach().clamp(min=0), found.masked_fill(found.detach().isinf(), 0)

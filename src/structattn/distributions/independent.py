@@ -50,11 +50,11 @@ class IndependentChoice(_IndependentRows):
     """In each row exactly one allowed key: ``p(z = k) = softmax_k(scores)``; no key if none is allowed.
 
     Args:
-        scores: score of each key; ``-inf`` forbids it, too.
+        scores: score of each key; ``-inf`` also forbids it.
         allowed: which keys may be chosen; ``True`` is allowed.
 
     Raises:
-        ValueError: if the scores are no floating-point numbers, or the mask is none or has another shape.
+        ValueError: if the scores are not floating-point numbers, or the mask is not boolean or does not fit them.
 
     Example:
         >>> from structattn.distributions import IndependentChoice
@@ -93,11 +93,11 @@ class IndependentSelection(_IndependentRows):
     """Each allowed key is selected or not, independently of the others: ``p(z_k = 1) = sigmoid(scores_k)``.
 
     Args:
-        scores: score of each key; ``-inf`` forbids it, too.
+        scores: score of each key; ``-inf`` also forbids it.
         allowed: which keys may be selected; ``True`` is allowed.
 
     Raises:
-        ValueError: if the scores are no floating-point numbers, or the mask is none or has another shape.
+        ValueError: if the scores are not floating-point numbers, or the mask is not boolean or does not fit them.
 
     Example:
         >>> from structattn.distributions import IndependentSelection

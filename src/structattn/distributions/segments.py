@@ -67,9 +67,9 @@ class SemiMarkovCRF(StructuredDistribution):
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape word width state state"]) -> Int[Tensor, "*shape word 3"]:
-        """Segments ``(start, end, label)`` from left to right, half-open; then ``(0, 0, 0)``.
+        """Segments ``(start, end, label)`` from left to right, half-open, padded with ``(0, 0, 0)``.
 
-        Where there is no segmentation, every row is ``(-1, -1, -1)``.
+        If there is no segmentation, every row is ``(-1, -1, -1)``.
         """
         words, _, _, states = self._event_shape
         lengths = lengths_of_parts(self, parts, what="to_structure")
@@ -82,10 +82,10 @@ class SemiMarkovCRF(StructuredDistribution):
         return segments.masked_fill(is_missing(parts, 4, lengths).unsqueeze(-1), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ row 3"]) -> Float[Tensor, "*_ word width state state"]:
-        """Parts of segments ``(start, end, label)`` in order; ``(0, 0, 0)`` and ``(-1, -1, -1)`` are no segments.
+        """Parts of segments ``(start, end, label)`` in order; ``(0, 0, 0)`` and ``(-1, -1, -1)`` are not segments.
 
         Raises:
-            ValueError: if this is no tensor of segments or, with ``validate_args``, a segment is out of range.
+            ValueError: if this is not a tensor of segments or, with ``validate_args``, a segment is out of range.
         """
         _, widths, states, _ = self._event_shape
         rows = integers(structure, self.structures, self._is_structure_shape)

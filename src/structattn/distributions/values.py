@@ -1,4 +1,4 @@
-"""Structures that come from the user: as parts, or as heads, tags and spans; and why something is no structure."""
+"""Structures given by the user, as parts or as heads, tags and spans; and why a value is not a structure."""
 
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
@@ -18,10 +18,10 @@ _SHOWN = 10
 
 
 class Structures(constraints.Constraint):
-    """The 0/1 parts that are one structure of a distribution, for the lengths of its sentences.
+    """The constraint that 0/1 parts are one structure of a distribution, for the lengths of its sentences.
 
     Args:
-        distribution: whose structures these are.
+        distribution: the distribution of these structures.
 
     Example:
         >>> from structattn.distributions import DependencyCRF
@@ -42,7 +42,7 @@ class Structures(constraints.Constraint):
         return f"{type(self).__name__}({self._distribution!r})"
 
     def check(self, value: Tensor) -> Bool[Tensor, "*shape"]:
-        """Which items are a structure: some structure has no other parts, and it has all of them.
+        """Which items are a structure: exactly one structure uses no other parts, and it uses all of these.
 
         Raises:
             ValueError: if the shape is not that of parts.
@@ -53,17 +53,17 @@ class Structures(constraints.Constraint):
         parts = value.detach().double().expand(*shape, *event).reshape(shape.numel(), *event)
         used = torch.zeros_like(parts).masked_fill(parts == 0, -torch.inf)
         log_count, marginals = distribution._marginals_of_parts(used, lengths.reshape(shape.numel()))
-        # Counts are whole numbers, as are the marginals where there is one structure: rounding cannot mislead.
+        # Counts are integers, and so are the marginals if there is one structure, so rounding cannot mislead.
         alike = parts == marginals.round()
         return ((log_count.abs() < 0.5) & alike.flatten(1).all(-1)).view(shape)
 
 
 def parts_of(distribution: "StructuredDistribution", value: Any) -> Tensor:
-    """Parts ``(*sample, *batch, *event)`` in float64, of parts or of a structure in integers.
+    """Parts ``(*sample, *batch, *event)`` in float64, given parts or a structure in integers.
 
     Args:
-        distribution: whose structures these are.
-        value: what came.
+        distribution: the distribution of these structures.
+        value: the value given.
 
     Raises:
         ValueError: if it fits neither parts nor structures, or both, or does not fit the batch.
@@ -100,14 +100,14 @@ def parts_of(distribution: "StructuredDistribution", value: Any) -> Tensor:
 
 
 def refuse_other_structures(distribution: "StructuredDistribution", parts: Tensor) -> None:
-    """Refuse parts that are no structure, and say which, and why the first of them is none.
+    """Refuse parts that are not a structure, and say which ones, and why the first of them is not.
 
     Args:
-        distribution: whose structures these are.
+        distribution: the distribution of these structures.
         parts: ``(*sample, *batch, *event)``.
 
     Raises:
-        ValueError: if some item is no structure.
+        ValueError: if some item is not a structure.
 
     Example:
         >>> from structattn.distributions import DependencyCRF
@@ -128,7 +128,7 @@ def refuse_other_structures(distribution: "StructuredDistribution", parts: Tenso
     listed = f" (items {', '.join(names[:_SHOWN])}{more})" if len(names) > 1 else ""
     item = f"item {names[0]}, of {length} words" if place else f"with {length} words"
     raise ValueError(
-        f"log_prob: {len(places)} of {right.numel()} items are no structure of {type(distribution).__name__} "
+        f"log_prob: {len(places)} of {right.numel()} items are not a structure of {type(distribution).__name__} "
         f"for their lengths{listed}; expected the 0/1 parts of one structure each; {item}: {why}"
     )
 
@@ -136,12 +136,12 @@ def refuse_other_structures(distribution: "StructuredDistribution", parts: Tenso
 def aligned_lengths(
     distribution: "StructuredDistribution", shape: torch.Size, *, what: str
 ) -> tuple[torch.Size, Int[Tensor, "*shape"]]:
-    """The shape of structures without their own axes, broadcast against the batch, and the lengths in that shape.
+    """The shape of structures without their event axes, broadcast against the batch, and the lengths in that shape.
 
     Args:
-        distribution: whose structures these are.
-        shape: of the structures without their own axes.
-        what: what came, for the message.
+        distribution: the distribution of these structures.
+        shape: of the structures without their event axes.
+        what: name of the value, for the message.
 
     Raises:
         ValueError: if the two do not fit together.
@@ -163,16 +163,16 @@ def aligned_lengths(
 def lengths_of_parts(
     distribution: "StructuredDistribution", parts: object, *, what: str, alternative: str = ""
 ) -> Int[Tensor, "*shape"]:
-    """The lengths in the shape of parts without their own axes, broadcast against the batch.
+    """The lengths in the shape of parts without their event axes, broadcast against the batch.
 
     Args:
-        distribution: whose parts these are.
-        parts: what came.
-        what: was called, for the message.
-        alternative: what else is taken, for the message.
+        distribution: the distribution of these parts.
+        parts: the value given.
+        what: the method that was called, for the message.
+        alternative: what else is accepted, for the message.
 
     Raises:
-        ValueError: if these are no parts, or do not fit the batch.
+        ValueError: if these are not parts, or do not fit the batch.
 
     Example:
         >>> from structattn.distributions import DependencyCRF
@@ -194,12 +194,12 @@ def integers(structure: object, expected: str, fits: Callable[[tuple[int, ...]],
     """A structure as a tensor of integers.
 
     Args:
-        structure: what came.
+        structure: the value given.
         expected: its form, for the message.
         fits: whether a shape is right.
 
     Raises:
-        ValueError: if it is no tensor of integers, or has another shape.
+        ValueError: if it is not a tensor of integers, or has the wrong shape.
 
     Example:
         >>> integers(torch.tensor([2, 0]), "heads (..., 2)", lambda shape: shape[-1] == 2).tolist()
@@ -230,7 +230,7 @@ def is_missing(parts: Tensor, part_axes: int, lengths: Int[Tensor, "*shape"]) ->
 
 
 def refuse_first(wrong: Bool[Tensor, "*shape"], why: Callable[..., str]) -> None:
-    """Refuse a structure where something is wrong.
+    """Refuse a structure if something is wrong anywhere.
 
     Args:
         wrong: where it is.

@@ -1,4 +1,4 @@
-"""Plain functions under every layer: attention, masked softmax and pooling, accumulation over trees."""
+"""The functions that the layers are built on: attention, masked softmax and pooling, accumulation over trees."""
 
 from structattn.functional.attention import attention
 from structattn.functional.graphs import is_exporting

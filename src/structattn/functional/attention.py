@@ -26,21 +26,22 @@ def attention(
 ) -> tuple[Float[Tensor, "*batch query value"], Float[Tensor, "*batch query key"] | None]:
     r"""``softmax(Q K^T / sqrt(channels) + bias) V`` over the allowed keys; zero for a query that has none.
 
-    Vaswani et al. (2017), equation 1, with an attention bias as in MS-SAN (Qi et al. 2020): whatever a prior computes,
-    ``value = prior(batch)``, goes in as ``attention(q, k, v, value.allowed, value.bias)``.
+    Vaswani et al. (2017), equation 1, with an attention bias as in MS-SAN (Qi et al. 2020): the output of a prior,
+    ``value = prior(batch)``, is passed as ``attention(q, k, v, value.allowed, value.bias)``.
 
     Args:
         queries: one row for each query, usually ``(batch, head, query, channel)``.
         keys: one row for each key.
-        values: one row for each key; where no query may attend, keys and values must be finite all the same.
+        values: one row for each key; keys and values must be finite even where no query may attend.
         allowed: ``True`` where a query may attend to a key; everywhere if ``None``. Broadcast.
-        bias: added to the scores, where ``-inf`` forbids a key, too; nothing if ``None``. Broadcast.
+        bias: added to the scores; ``-inf`` also forbids a key; nothing is added if ``None``. Broadcast.
         dropout: share of the weights that is dropped; 0 outside of training.
         need_weights: also return the weights, before dropout; without them the fused kernel of torch is called.
-        term: from the weights after dropout, what is added to the result (relative values); it costs the fused kernel.
+        term: computes a term from the weights after dropout that is added to the result (relative values); the fused
+            kernel is then not used.
 
     Returns:
-        What each query attends to, and the weights or ``None``.
+        The output for each query, and the weights or ``None``.
 
     Example:
         >>> import torch
@@ -54,7 +55,7 @@ def attention(
         possible = bias != -math.inf
         allowed = possible if allowed is None else allowed & possible
     if is_explicit:
-        # Scaled before they are multiplied: half precision would overflow in between.
+        # Scale before multiplying: half precision would overflow in between.
         scores = (queries / math.sqrt(queries.shape[-1])) @ keys.mT
         scores = scores if bias is None else scores + bias.to(scores.dtype)
         weights = scores.softmax(-1) if allowed is None else masked_softmax(scores, allowed)
@@ -64,8 +65,9 @@ def attention(
     if allowed is None:
         mask = additive_mask(None, bias, queries.dtype)
         return F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout), None
-    # A query without any key attends to all of them, and gets zero below. A row of very negative numbers has such a
-    # log-sum-exp as well, of which cuDNN can make NaN gradients: https://github.com/pytorch/pytorch/issues/196678.
+    # A query without any allowed key attends to all of them here, and gets zero below. A row of very negative numbers
+    # would have a very negative log-sum-exp, from which cuDNN can compute NaN gradients:
+    # https://github.com/pytorch/pytorch/issues/196678.
     has_none = ~allowed.any(-1, keepdim=True)
     mask = additive_mask(allowed | has_none, bias, queries.dtype)
     attended = F.scaled_dot_product_attention(queries, keys, values, attn_mask=mask, dropout_p=dropout)

@@ -1,7 +1,7 @@
 """Cross-correlation of every row with its own values: a sum along diagonals, in memory linear in the lengths.
 
-As a plain convolution it would have as many groups as there are rows, for which ``torch.compile`` makes one graph per
-number of rows. So it is one node of a graph there.
+A plain convolution would have as many groups as there are rows, and ``torch.compile`` would make one graph per number
+of rows. The correlation is therefore one node of a graph there.
 """
 
 from typing import Any
@@ -21,7 +21,7 @@ def correlate(
 
     Args:
         rows: constants.
-        values: what they weigh.
+        values: what the rows weight.
 
     Example:
         >>> correlate(torch.tensor([[1.0, 10.0]]), torch.tensor([[[3.0], [5.0]]]))
@@ -36,7 +36,7 @@ def correlate(
 
 def _convolved(rows: Tensor, values: Tensor) -> Tensor:
     batch, length, dim = values.shape
-    # A row behind length - 1 zeros, met by its values at every offset: the last offset is p = 0.
+    # A row after length - 1 zeros, multiplied with its values at every offset: the last offset is p = 0.
     padded = F.pad(rows, (length - 1, 0)).view(1, batch, 2 * length - 1)
     found = F.conv1d(padded, values.mT.reshape(batch * dim, 1, length), groups=batch)
     return found.view(batch, dim, length).flip(-1).mT
@@ -44,7 +44,7 @@ def _convolved(rows: Tensor, values: Tensor) -> Tensor:
 
 @torch.library.custom_op("structattn::correlate", mutates_args=())
 def _correlate(rows: Tensor, values: Tensor) -> Tensor:
-    # A convolution refuses to have no groups: there are none where a batch has no phrases.
+    # A convolution without groups is an error: there are none if a batch has no phrases.
     return _convolved(rows, values).contiguous() if values.numel() else torch.empty_like(values)
 
 

@@ -1,4 +1,4 @@
-"""What a model may ask about the graph that it is being traced into."""
+"""Queries about the graph that a model is being traced into."""
 
 import torch
 
@@ -8,8 +8,8 @@ _CANNOT_TELL = torch.__version__ < "2.13"
 def is_exporting() -> bool:
     """Whether ``torch.export`` is tracing a program that has to run without this package.
 
-    PyTorch 2.10 answers ``torch.compiler.is_exporting`` by yes within ``torch.compile`` too. There Dynamo tells the two
-    apart, which traces for ``torch.compile`` and, unless ``strict`` is asked for, not for ``torch.export``.
+    In PyTorch 2.10, ``torch.compiler.is_exporting`` is true within ``torch.compile`` too. There Dynamo tells the two
+    apart: it traces for ``torch.compile`` but, unless ``strict`` is requested, not for ``torch.export``.
 
     Example:
         >>> is_exporting()

@@ -2,9 +2,9 @@
 
 Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation", section 4.1. The published code builds a
 tensor of (phrases + 1) x leaves x channels per head and takes means over it twice. The whole map is linear in leaves,
-phrases and embeddings. All phrases over a leaf are above one another, so that the phrases on the way from one of them
-down to the leaf are those from the root down to the leaf without those above the first: two sums of phrases, one per
-leaf and one per phrase, and no matrix depends on a head.
+phrases and embeddings. The phrases over a leaf form a chain, so the phrases on the path from one of them down to the
+leaf are those from the root down to the leaf minus those above the first. This takes two sums of phrases, one per leaf
+and one per phrase, and no matrix depends on a head.
 """
 
 import torch
@@ -28,7 +28,7 @@ def hierarchical_accumulation(
     horizontal: Float[Tensor, "place half"] | None = None,
     mode: str = "paper",
 ) -> Float[Tensor, "batch head phrase channel"]:
-    r"""The mean over a phrase's leaves of the weighted mean of everything on the way down to the leaf.
+    r"""The mean over a phrase's leaves of the weighted mean of everything on the path down to the leaf.
 
     With ``path(i, j)`` the phrases from ``i`` down to leaf ``j``, both ends included, and ``V_ij`` their number,
 
@@ -36,22 +36,22 @@ def hierarchical_accumulation(
     ``E_tj = [vertical[V_tj]; horizontal[j - s_t + 1]]``
 
     (Nguyen et al. 2020, equations 4 to 9: interpolation, upward cumulative average, weighted aggregation, hierarchical
-    embeddings; the index shift of equation 9 is taken as meant). With ``M`` and ``D`` of :class:`TreeOperator` and
+    embeddings; the index shift of equation 9 is read as intended). With ``M`` and ``D`` of :class:`TreeOperator` and
     ``A_ij = M_ij / (len_i (V_ij + 1))``: ``Nbar = A (w * (L + M^T N)) - (A w) * ((D - I)^T N) + P_v E_v + P_h E_h``,
-    where ``P_v`` and ``P_h`` count how often each embedding is met. The weights are not normalised.
+    where ``P_v`` and ``P_h`` count how often each embedding occurs. The weights are not normalised.
 
-    What lies above a phrase cancels in this difference up to rounding, relative to the sum of the phrases above it.
+    The phrases above a phrase cancel in this difference, up to rounding relative to their sum.
 
-    ``mode="ref"`` does what the published code does: it divides by ``V_ij`` (the leaf is added but not counted), and
-    takes the depth of the phrase, counted from the root, as its vertical index.
+    ``mode="ref"`` follows the published code: it divides by ``V_ij`` (the leaf is added but not counted), and uses the
+    depth of the phrase, counted from the root, as its vertical index.
 
     Args:
         leaves: ``L``, the values of the leaves.
         nodes: ``N``, the values of the phrases, in any order.
         weights: ``w``, one per leaf and head.
-        spans: half-open leaf intervals of the phrases; padding is an empty one, and gets zeros.
+        spans: half-open leaf intervals of the phrases; padding is an empty interval, and gets zeros.
         parents: index of each phrase's parent; a root is its own parent, or has -1.
-        vertical: a table of half the channels; row 0 is never used, larger indices take the last row.
+        vertical: a table of half the channels; row 0 is never used, and larger indices use the last row.
         horizontal: a table of the other half, likewise.
         mode: ``"paper"`` or ``"ref"``.
 
@@ -81,9 +81,9 @@ def accumulate(
     vertical: Float[Tensor, "height half"] | None = None,
     horizontal: Float[Tensor, "place half"] | None = None,
 ) -> Float[Tensor, "batch head phrase channel"]:
-    """The same over trees that are an operator already, so that layers and heads share it.
+    """The same for trees given as an operator, so that layers and heads can share it.
 
-    Sums of many small numbers, and differences of such sums: never in half precision, also under autocast.
+    Sums of many small numbers, and their differences, are never computed in half precision, even under autocast.
 
     Raises:
         ValueError: for tables that are not half as wide as the values, or without a usable row.
@@ -111,12 +111,12 @@ def _accumulated(
     vertical: Tensor | None,
     horizontal: Tensor | None,
 ) -> Tensor:
-    """What ``accumulate`` gives, in the type of the operator."""
+    """The result of ``accumulate``, in the dtype of the operator."""
     batch, heads, phrases, channels = nodes.shape
     if vertical is not None and trees.mode == "ref":
         met = take_rows(vertical, trees.depths.clamp(max=len(vertical) - 1))
         nodes = nodes + F.pad(met, (0, channels // 2)).unsqueeze(1)
-    # Heads stand beside one another, so that all of them share the matrices of the trees.
+    # Heads are placed side by side, so that all of them share the matrices of the trees.
     leaves, nodes, weights = (
         part.to(trees.operator.dtype).transpose(1, 2) for part in (leaves, nodes, weights.unsqueeze(-1))
     )

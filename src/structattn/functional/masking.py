@@ -14,7 +14,7 @@ def masked_softmax(scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."], d
     ``weights[i] = allowed[i] exp(scores[i]) / sum_j allowed[j] exp(scores[j])``, and zero where nothing is allowed.
 
     Args:
-        scores: any shape; what stands at forbidden entries has no influence, as long as it is not NaN.
+        scores: any shape; forbidden entries have no influence, as long as they are not NaN.
         allowed: broadcastable to ``scores``; ``True`` is allowed.
         dim: the axis that is normalised.
 
@@ -33,13 +33,13 @@ def masked_softmax(scores: Float[Tensor, "..."], allowed: Bool[Tensor, "..."], d
 def masked_states(
     states: Float[Tensor, "*batch node dim"], mask: Bool[Tensor, "*batch node"]
 ) -> Float[Tensor, "*batch node dim"]:
-    """The states with zeros at padding: ``nan`` or ``inf`` there would otherwise get past a weight of zero.
+    """The states with zeros at padding: ``nan`` or ``inf`` there would otherwise survive a weight of zero.
 
     ``0 * nan`` is ``nan``, in a weighted sum as in the gradient of a linear map. Every layer that takes a mask calls
     this first.
 
     Args:
-        states: any; they are not changed.
+        states: any values; not modified.
         mask: ``True`` at real states; broadcast.
 
     Example:

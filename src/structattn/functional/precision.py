@@ -1,4 +1,4 @@
-"""Types of numbers."""
+"""Floating-point precision."""
 
 from contextlib import AbstractContextManager, nullcontext
 from typing import Any
@@ -8,7 +8,7 @@ from torch import Tensor
 
 
 def at_least_single(tensor: Tensor) -> Tensor:
-    """Half precision as single precision; other types as they are.
+    """Convert half precision to single precision; keep other dtypes.
 
     Example:
         >>> at_least_single(torch.ones(1, dtype=torch.bfloat16)).dtype
@@ -18,7 +18,7 @@ def at_least_single(tensor: Tensor) -> Tensor:
 
 
 def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
-    """No autocast within the block, which would round the factors of products there, whatever their type.
+    """Disable autocast within the block; it would round the factors of products there, whatever their dtype.
 
     Args:
         tensor: on the device that the block computes on.
@@ -30,7 +30,7 @@ def full_precision(tensor: Tensor) -> AbstractContextManager[Any]:
         torch.float32
     """
     device = tensor.device.type
-    # Without autocast there is nothing to leave, and a graph stays free of the block.
+    # Without autocast there is nothing to disable, and a graph does not contain the block.
     if device == "meta" or not torch.is_autocast_enabled(device):
         return nullcontext()
     return torch.autocast(device_type=device, enabled=False)

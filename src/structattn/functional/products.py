@@ -1,4 +1,4 @@
-"""Linear maps by the faster of torch's two libraries for products on a CPU."""
+"""Linear maps with the faster of torch's two libraries for matrix products on a CPU."""
 
 from functools import cache
 
@@ -17,11 +17,11 @@ def linear(
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, " outputs"] | None = None,
 ) -> Float[Tensor, "*place outputs"]:
-    """``states @ weight.T + bias``, as ``torch.nn.functional.linear``; without gradients for many batches on a CPU.
+    """``states @ weight.T + bias``, as ``torch.nn.functional.linear``; for many batches without gradients on a CPU.
 
-    In 32 bits torch takes MKL's products, which on processors that are not Intel's use half the width of AVX-512. Those
-    of oneDNN use all of it; they have no gradient. The two round differently. The number of rows is rounded up, so that
-    they see few shapes.
+    In 32 bits torch uses MKL's products, which use half the width of AVX-512 on processors not made by Intel. oneDNN's
+    products use the full width, but have no gradient. The two round differently. The number of rows is rounded up, so
+    that oneDNN sees few shapes.
 
     Args:
         states: rows of any shape.

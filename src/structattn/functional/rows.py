@@ -6,7 +6,7 @@ from torch.nn import functional as F
 
 
 def take_rows(table: Float[Tensor, "row *rest"], index: Int64[Tensor, "*place"]) -> Float[Tensor, "..."]:
-    """``table[index]``, and the same bits in the gradient from run to run.
+    """``table[index]``, with a gradient that is the same bit for bit from run to run.
 
     The gradient of plain indexing adds to a row that is read several times in whichever order threads finish
     (``index_put`` with ``accumulate`` on the CPU); the gradient of an embedding is summed row by row.

@@ -1,12 +1,12 @@
 """Numbers with few binary digits, so that kernels see few shapes.
 
-The kernels of oneDNN are compiled for every new shape, and about a thousand of them are kept, of half a megabyte each:
-over many batches that is more memory than a model.
+oneDNN compiles its kernels for every new shape and keeps about a thousand of them, half a megabyte each: over many
+batches, this is more memory than a model takes.
 """
 
 
 def round_up(size: int, digits: int) -> int:
-    """The next number that has this many binary digits and zeros behind them, at most ``2 ** (1 - digits)`` larger.
+    """Round up to this many significant binary digits, which adds a fraction of at most ``2 ** (1 - digits)``.
 
     Args:
         size: not negative.
@@ -20,7 +20,7 @@ def round_up(size: int, digits: int) -> int:
 
 
 def round_down(size: int, digits: int) -> int:
-    """The same below.
+    """Round down to this many significant binary digits.
 
     Args:
         size: not negative.

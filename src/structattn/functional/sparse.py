@@ -13,7 +13,7 @@ from torch.nn import functional as F
 
 
 class SparseMatrix:
-    """A matrix of constants, given by its entries; entries at one place add up.
+    """A matrix of constants, given by its entries; entries at the same place are summed.
 
     Args:
         rows: row of each entry.
@@ -51,7 +51,7 @@ class SparseMatrix:
 
 
 class _Product(torch.autograd.Function):
-    """Rows as bags of weighted rows of the dense matrix; the gradient is the same with the transposed matrix."""
+    """Each row is a bag of weighted rows of the dense matrix; the gradient is the same with the transposed matrix."""
 
     @staticmethod
     def forward(dense: Tensor, *parts: Tensor) -> Tensor:
@@ -76,7 +76,7 @@ class _Product(torch.autograd.Function):
 
     @staticmethod
     def vmap(info: Any, in_dims: Any, dense: Tensor, *parts: Tensor) -> Any:
-        """Mapped matrices stand side by side."""
+        """Mapped matrices are placed side by side."""
         if in_dims[0] is None:
             return _Product.apply(dense, *parts), None
         wide = dense.movedim(in_dims[0], 1)

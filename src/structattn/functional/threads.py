@@ -6,16 +6,16 @@ from collections.abc import Iterator
 
 import torch
 
-# The blocks that run: the thread of each, and the number that this thread gets again.
+# The running blocks: the thread of each, and the number of threads to restore there.
 _RUNNING: list[tuple[int, int]] = []
 _LOCK = threading.Lock()
 
 
 @contextlib.contextmanager
 def one_thread() -> Iterator[None]:
-    """One thread inside, the caller's number again afterwards; blocks of several threads may overlap.
+    """Use one thread inside, and restore the caller's number afterwards; blocks in several threads may overlap.
 
-    A second thread brings small models little, and costs ten times as much where cores are shared.
+    Small models gain little from a second thread, which costs ten times as much where cores are shared.
 
     Example:
         >>> before = torch.get_num_threads()
@@ -42,5 +42,5 @@ def _number_of(own: int) -> int:
     """The number of threads that the calling thread has outside of such blocks."""
     number = torch.get_num_threads()
     others = [before for thread, before in _RUNNING if thread != own]
-    # A new thread inherits the number that was set last, which another one's block may have set.
+    # A new thread inherits the number that was set last, which another thread's block may have set.
     return others[0] if number == 1 and others and len(others) == len(_RUNNING) else number

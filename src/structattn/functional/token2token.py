@@ -32,8 +32,8 @@ def token2token(
     here ``i`` is the query). A query without any allowed key gets zero and passes no gradient.
 
     Memory beyond the arguments is linear in the number of words. Half precision is computed in single precision.
-    Gradients are exact; gradients of gradients are refused with an error. The values of keys that no query may attend
-    to have no influence, as long as they are finite.
+    Gradients are exact; gradients of gradients raise an error. The values of keys that no query may attend to have no
+    influence, as long as they are finite.
 
     Args:
         a: the queries' part of the score.
@@ -97,7 +97,7 @@ def token2token_weights(
 
 @torch.library.custom_op("structattn::token2token_weights", mutates_args=())
 def _weights(queries: Tensor, keys: Tensor, allowed: Tensor, scale: float) -> Tensor:
-    """One node of a graph: tiles do not depend on shapes alone."""
+    """One node of a graph, because tiles do not depend on shapes alone."""
     curve = curve_of(scale)
     memory = queries.new_empty(tile_size(queries, keys))
     highest, total = highest_of(queries, keys, allowed, curve=curve), torch.zeros_like(queries)
@@ -126,13 +126,13 @@ def written_out(
     allowed: Bool[Tensor, "#batch query key"],
     scale: float,
 ) -> Float[Tensor, "batch query feature"]:
-    """What :func:`token2token` computes with a score for every pair and feature, for programs without its kernel.
+    """The same as :func:`token2token`, with a score for every pair and feature, for programs without its kernel.
 
     Args:
         queries: the queries' part of the score, the bias included.
         keys: the keys' part of the score.
         values: what is averaged.
-        allowed: where a query may look at a key.
+        allowed: where a query may attend to a key.
         scale: the bound of the scores.
 
     Example:

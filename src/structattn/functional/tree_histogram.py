@@ -1,7 +1,7 @@
 """Weighted counts of how often each phrase meets each row of an embedding table, multiplied by the table.
 
-The full histogram is never materialised. One mechanism for both embeddings of Nguyen et al. 2020, section 4.2: counts
-by index, of which a short phrase has few and the whole sentence has many.
+The full histogram is never materialised. Both embeddings of Nguyen et al. 2020, section 4.2, use this mechanism: counts
+by index, where a short phrase has few indices and the whole sentence has many.
 """
 
 from collections.abc import Callable
@@ -12,22 +12,22 @@ from torch import Tensor
 
 from structattn.functional.sparse import SparseMatrix
 
-# Phrases of up to this many indices share a block, then those of up to four times as many, and so on.
+# Phrases with up to this many indices share a block, then those with up to four times as many, and so on.
 _NARROWEST = 4
 
 
 class TreeHistogram:
     r"""The linear map from leaf weights to ``sum_k met[i, k] table[k]``, with ``met[i, k]`` a constant map of weights.
 
-    Phrases of a similar number of indices stand in one block of ``met``, so that it has little more than
+    Phrases with a similar number of indices share a block of ``met``, so that it has little more than
     ``sum_i widths_i`` rows instead of ``phrases * max_i widths_i``; a block is one product with the table.
 
     Args:
         phrases: phrase of each entry, numbered over the batch.
-        steps: index that it meets, from 0.
-        leaves: leaf whose weight counts, numbered over the batch; best in ascending order.
-        values: what it counts for.
-        widths: for each phrase of the batch, a number that all of its steps are below.
+        steps: index of each entry, from 0.
+        leaves: leaf of each entry, numbered over the batch; preferably in ascending order.
+        values: value of each entry.
+        widths: for each phrase of the batch, a number greater than all of its steps.
         num_leaves: number of leaves of the batch.
 
     Example:
@@ -53,7 +53,7 @@ class TreeHistogram:
             block += widths > limit
             limit *= 4
         order = block.argsort(stable=True)
-        #: where each phrase stands among those sorted by block.
+        #: position of each phrase among those sorted by block.
         self.places = order.argsort()
         #: numbers of phrases and of indices of each block.
         self.blocks: list[tuple[int, int]] = []
@@ -71,7 +71,7 @@ class TreeHistogram:
 
     @property
     def width(self) -> int:
-        """Number of rows of a table that can be met; at least 1."""
+        """Number of rows of a table that can be used; at least 1."""
         return max(width for _, width in self.blocks)
 
     def __call__(

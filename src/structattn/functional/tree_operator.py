@@ -13,7 +13,7 @@ from torch import Tensor
 from structattn.functional.correlation import correlate
 from structattn.functional.tree_histogram import PaddedHistogram, TreeHistogram
 
-# How the published equations or the published code count; see ``hierarchical_accumulation``.
+# Count as in the published equations, or as in the published code; see ``hierarchical_accumulation``.
 MODES = ("paper", "ref")
 
 
@@ -25,8 +25,8 @@ class TreeOperator:
     is ``A[i, j] = M[i, j] / (len_i (V_ij + 1))``.
 
     Args:
-        cover: ``M``; the leaves of a phrase are neighbours, and of two phrases over one leaf one is below the other.
-        below: ``D``, each real phrase below itself.
+        cover: ``M``; the leaves of a phrase are contiguous; of two phrases over one leaf, one is below the other.
+        below: ``D``; each real phrase counts as below itself.
         mode: with ``"ref"`` the divisor is ``len_i V_ij``.
         dtype: type of the tensors.
 
@@ -57,7 +57,7 @@ class TreeOperator:
         self.below: Tensor = below.to(dtype)
         #: ``D`` without its diagonal, transposed: the phrases above each one.
         self.above: Tensor = (self.below - torch.diag_embed(self.below.diagonal(dim1=1, dim2=2))).mT
-        #: ``V``: of all phrases over a leaf, those that are not above.
+        #: ``V``: the number of phrases over a leaf, minus those above the phrase.
         self.counts: Tensor = (self.cover.sum(1, keepdim=True) - self.above.sum(2, keepdim=True)) * self.cover
         divisor = self.counts + 1 if mode == "paper" else self.counts
         self._by_height: TreeHistogram | None = None
@@ -74,10 +74,10 @@ class TreeOperator:
         mode: str = "paper",
         dtype: torch.dtype = torch.float32,
     ) -> "TreeOperator":
-        """The operator of phrases in any order.
+        """Build the operator from phrases in any order.
 
         Args:
-            spans: half-open leaf intervals; padding is an empty one.
+            spans: half-open leaf intervals; padding is an empty interval.
             parents: index of each phrase's parent; a root is its own parent, or has -1.
             num_leaves: number of leaves, padding included.
             mode: as above.
@@ -85,8 +85,8 @@ class TreeOperator:
 
         Raises:
             ValueError: for a span outside of the leaves, a parent that does not exist, does not cover its child or is
-                below it, or two phrases over one leaf of which neither is below the other. Contents are checked on
-                the CPU only, where looking at them does not stall a device.
+                below it, or two phrases over the same leaf of which neither is below the other. Values are checked on
+                the CPU only, where reading them does not stall a device.
 
         Example:
             >>> operator = TreeOperator.from_spans(torch.tensor([[[0, 3], [1, 3]]]), torch.tensor([[0, 0]]), 3)
@@ -101,7 +101,7 @@ class TreeOperator:
         leaf = torch.arange(num_leaves, device=spans.device)
         cover = (spans[..., :1] <= leaf) & (leaf < spans[..., 1:])
         ancestors = torch.eye(phrases, dtype=torch.bool, device=spans.device).expand(batch, -1, -1)
-        # Pointer doubling: within 2s steps above me lies what is within s steps of me or of my s-th parent.
+        # Pointer doubling: a phrase's ancestors within 2s steps are those within s steps of it or of its s-th ancestor.
         for _ in range(max(phrases - 1, 0).bit_length()):
             ancestors = ancestors | ancestors.gather(1, above[..., None].expand(-1, -1, phrases))
             above = above.gather(1, above)
@@ -112,7 +112,7 @@ class TreeOperator:
         return trees
 
     def to(self, device: torch.device | str) -> "TreeOperator":
-        """The same operator on another device; on a CPU it keeps its histograms, which an accelerator makes anew."""
+        """The same operator on another device, without the histograms that are cached on the CPU."""
         if self.cover.device == torch.device(device):
             return self
         moved = copy.copy(self)
@@ -122,8 +122,8 @@ class TreeOperator:
         return moved
 
     def _check_nesting(self) -> None:
-        # All phrases above one over a leaf cover the leaf too: they are a chain if the deepest is as deep as they are
-        # many.
+        # All ancestors of a phrase over a leaf cover the leaf too, so the phrases over a leaf form a chain if the depth
+        # of the deepest is their number.
         if self.cover.numel():
             deepest = (self.cover * (self.above.sum(2) + 1)[..., None]).amax(1)
             bad = deepest != self.cover.sum(1)
@@ -170,15 +170,15 @@ class TreeOperator:
     def _met_by_place(self, weights: Tensor) -> Tensor:
         """``met[i, p, h]``: for each phrase below ``i`` the ``A[i, j] w[j, h]`` of its leaf ``j`` at place ``p + 1``.
 
-        The phrases below ``i`` that cover a leaf are those that cover it without those above ``i``, and these cover all
-        leaves of ``i``: for them only the first leaf counts, and the sum over leaves is a correlation.
+        The phrases below ``i`` that cover a leaf are all that cover it minus those above ``i``. The latter cover all
+        leaves of ``i``, so only their first leaf matters, and the sum over leaves is a correlation.
         """
         shares = self.operator.unsqueeze(-1) * weights.unsqueeze(1)
         batch, phrases, leaves, heads = shares.shape
         leaf = torch.arange(leaves, device=shares.device)
         first = (self.cover.cumsum(2) == 0).sum(2)
         starts = (first.unsqueeze(-1) == leaf).to(shares.dtype)
-        # Of all phrases over leaf j: how many of them have it at place p, that is, start at leaf j - p.
+        # How many of the phrases over leaf j have it at place p, that is, start at leaf j - p.
         place = leaf[:, None] - leaf
         covering = (self.cover.mT @ starts).gather(2, place.clamp(min=0).expand(batch, -1, -1)) * (place >= 0)
         every = (shares.transpose(2, 3).flatten(1, 2) @ covering).view(batch, phrases, heads, leaves).transpose(2, 3)
@@ -201,7 +201,7 @@ class TreeOperator:
             depth = self.depths.flatten()
             upper = self.below.mT.nonzero()[:, 2]
             number, first = depth[lower], (depth.cumsum(0) - depth)[lower]
-            # What is added to the count of all entries to give the place among all pairs of a phrase and one above it.
+            # The shift from the index of an entry to its index among all pairs of a phrase and one above it.
             shift = first - (number.cumsum(0) - number)
             start = (self.cover.cumsum(2) == 0).sum(2).flatten()[lower]
             batch, leaf, step, shift = torch.stack([batch, leaf, leaf - start, shift]).repeat_interleave(number, dim=1)

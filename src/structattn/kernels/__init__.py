@@ -1,7 +1,7 @@
-"""The inner loops that decide the speed: a file for each family of structures, with its `Operators`.
+"""The performance-critical inner loops: one file for each family of structures, with its `Operators`.
 
-Compiled programs are in ``native``; the plain-torch programs here are exact at any spread of the scores, run on any
-device, and are what the compiled ones are tested against.
+Compiled programs are in ``native``. The plain-torch programs here are exact at any spread of the scores, run on any
+device, and serve as the reference that the compiled ones are tested against.
 """
 
 from structattn.kernels import chain, constituency, dependency, segments, spanning_tree

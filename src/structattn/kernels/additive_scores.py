@@ -1,8 +1,8 @@
 """Additive scores of pairs of words: compiled, or a few rows at a time in plain torch.
 
-``s_ij = sum_d w_d tanh(a_id + b_jd)``, Kim et al. (2017), section 4.1. Neither path ever holds a number for every pair
-of words and feature: tangents are computed, used and dropped, and computed again in the backward pass. Within
-``torch.compile`` and ``torch.func``, and for gradients of gradients, the expression is written out.
+``s_ij = sum_d w_d tanh(a_id + b_jd)``, Kim et al. (2017), section 4.1. Neither path ever stores a number for every pair
+of words and every feature: hyperbolic tangents are computed, used and discarded, then recomputed in the backward pass.
+Within ``torch.compile`` and ``torch.func``, and for gradients of gradients, the whole expression is evaluated at once.
 """
 
 from collections.abc import Iterator
@@ -17,7 +17,7 @@ from structattn.kernels import native
 from structattn.kernels.autograd import is_mapped
 from structattn.kernels.operators import is_eager, is_forward
 
-# Numbers that are held at once in plain torch: 16 megabytes in single precision.
+# How many numbers plain torch keeps in memory at once: 16 megabytes in single precision.
 _HELD = 2**22
 
 
@@ -33,7 +33,7 @@ def additive_scores(
         first: ``a``, float32 or float64, like the others.
         second: ``b``.
         weight: ``w``.
-        sizes: how many rows and columns of each sentence count; the others have no influence, and score zero.
+        sizes: number of real rows and columns of each sentence; the others have no influence, and score zero.
 
     Example:
         >>> words = torch.tensor([[[0.0], [20.0]]])
@@ -48,7 +48,7 @@ def additive_scores(
 
 
 def written_out(first: Tensor, second: Tensor, weight: Tensor, sizes: Tensor) -> Tensor:
-    """The same as one expression, which holds a number for every pair of words and feature unless it is compiled."""
+    """The same as one expression, which stores a number for every pair of words and every feature unless compiled."""
     first, second = _filled(first, second, sizes)
     scores = torch.einsum("bijd,d->bij", torch.tanh(first.unsqueeze(2) + second.unsqueeze(1)), weight)
     return scores.masked_fill(~_counted(scores, sizes), 0.0)
@@ -104,7 +104,7 @@ def _written_out_gradients(
 
 
 def _tangents(first: Tensor, second: Tensor) -> Iterator[tuple[slice, Tensor]]:
-    """The hyperbolic tangents of some rows after another."""
+    """Yield the hyperbolic tangents, a few rows at a time."""
     step = max(1, _HELD // max(1, len(first) * second.shape[1] * second.shape[2]))
     for start in range(0, first.shape[1], step):
         rows = slice(start, start + step)
@@ -112,19 +112,19 @@ def _tangents(first: Tensor, second: Tensor) -> Iterator[tuple[slice, Tensor]]:
 
 
 def _filled(first: Tensor, second: Tensor, sizes: Tensor) -> list[Tensor]:
-    """Zeros in place of words that do not count: no gradient of zero makes a NaN harmless that stands there."""
+    """Replace the words beyond each size by zeros, because a zero gradient does not cancel a NaN there."""
     words = zip((first, second), sizes.unbind(-1), strict=True)
     return [part.masked_fill(_beyond(part.shape[1], size).unsqueeze(-1), 0.0) for part, size in words]
 
 
 def _counted(scores: Tensor, sizes: Tensor) -> Tensor:
-    """Which pairs of words count."""
+    """Which pairs of words are within the sizes."""
     rows, columns = (~_beyond(most, size) for most, size in zip(scores.shape[-2:], sizes.unbind(-1), strict=True))
     return rows.unsqueeze(2) & columns.unsqueeze(1)
 
 
 def _beyond(most: int, sizes: Tensor) -> Tensor:
-    """Which of ``most`` words of each sentence stand beyond its size."""
+    """Which of ``most`` words of each sentence lie beyond its size."""
     return torch.arange(most, device=sizes.device) >= sizes.unsqueeze(-1)
 
 

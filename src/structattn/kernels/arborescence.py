@@ -12,16 +12,17 @@ from torch import Tensor
 def maximum_spanning_trees(
     scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"], *, single_root: bool
 ) -> tuple[Int[Tensor, "batch word"], Bool[Tensor, " batch"]]:
-    """Edmonds' algorithm with all cycles of all sentences contracted in one round; at most one round for each word.
+    """Edmonds' algorithm, contracting all cycles of all sentences in each round; at most one round for each word.
 
-    Each component takes its best entering arc, which is then subtracted from all its entering arcs; components on a
-    cycle become one. Undoing the rounds, a component keeps its arc unless a later arc enters exactly it. A single root
-    is the wish for few root arcs, ordered before the score (no large constant is added, so no digit is lost).
+    Each component takes its best entering arc, whose score is then subtracted from those of all arcs that enter it; the
+    components on a cycle are merged. When the rounds are undone, a component keeps its arc unless an arc of a later
+    round enters this very component. A single root is enforced by preferring fewer root arcs before higher scores (no
+    large constant is added, so no precision is lost).
 
     Args:
         scores: row = word, column = id of its head; ``-inf`` forbids an arc.
         lengths: number of words of each sentence.
-        single_root: whether exactly one word hangs from the root.
+        single_root: whether exactly one word has the root as its head.
 
     Returns:
         Heads, and whether there is a tree at all.
@@ -35,7 +36,7 @@ def maximum_spanning_trees(
     real = torch.arange(words, device=scores.device) < lengths[:, None]
     root = torch.arange(nodes, device=scores.device) == 0
     gain = torch.where(real[..., None], scores, torch.zeros_like(scores).masked_fill(~root, -torch.inf))
-    # Arcs are compared by level first, then by gain. No arc from the root is on a cycle, so contraction leaves levels.
+    # Arcs are compared by level first, then by gain. No arc from the root is on a cycle, so contraction keeps levels.
     level = torch.zeros_like(gain)
     if single_root:
         level = level.masked_fill(real[..., None] & root, -1)
@@ -61,7 +62,7 @@ def maximum_spanning_trees(
         gain = gain - best_gain.masked_fill(best_gain == -torch.inf, 0).gather(1, of_word)[..., None]
         reached = (best_gain > -torch.inf) & ~root
         on_cycle, name = _cycles(component.gather(1, start).where(reached, 0))
-        # Further rounds change nothing; only on the CPU is it free to ask whether one is needed.
+        # Further rounds change nothing, but only on the CPU is it free to check whether one is needed.
         if scores.is_cpu and not on_cycle.any():
             break
         component = name.where(on_cycle, torch.arange(nodes, device=scores.device)).gather(1, component)
@@ -77,7 +78,7 @@ def _best_of_component(values: Tensor, component: Tensor) -> Tensor:
 
 
 def _cycles(target: Int[Tensor, "batch node"]) -> tuple[Bool[Tensor, "batch node"], Int[Tensor, "batch node"]]:
-    """Which nodes lie on a cycle of a pointer graph (node 0 points to itself and is none), and its lowest node."""
+    """Which nodes lie on a cycle of a pointer graph (not node 0, which points to itself), and its lowest node."""
     name = torch.arange(target.shape[1], device=target.device).expand_as(target)
     for _ in range(target.shape[1].bit_length()):
         name = name.minimum(name.gather(1, target))

@@ -1,6 +1,6 @@
-"""Memory of the programs of a family: flat scores for plain torch, contiguous tensors for compiled functions.
+"""Memory layout of a family's programs: flat scores for plain torch, contiguous tensors for compiled functions.
 
-A compiled function reads and writes one number after the other, and marks a sentence for which it has no answer by nan.
+A compiled function reads and writes contiguous memory, and returns nan for a sentence for which it has no answer.
 """
 
 from collections.abc import Callable, Sequence
@@ -13,7 +13,7 @@ Scores = Sequence[Tensor]
 
 
 def empty_like(scores: Tensor) -> Tensor:
-    """Contiguous memory of the shape and type of a tensor.
+    """Contiguous memory of the shape and dtype of a tensor.
 
     Example:
         >>> empty_like(torch.zeros(2, 3).T).is_contiguous()
@@ -33,7 +33,7 @@ def failed_rows(result: Tensor) -> Tensor:
 
 
 def memory_for(each: Scores, wanted: Sequence[bool] | None) -> list[Tensor | None]:
-    """Memory for the parts of the arrays that are wanted; if any is, the compiled programs write those of the first.
+    """Memory for the parts of the wanted arrays; if any is wanted, the compiled programs also write those of the first.
 
     Example:
         >>> [own is None for own in memory_for([torch.zeros(2, 3), torch.zeros(2, 4)], [True, False])]
@@ -46,7 +46,7 @@ def memory_for(each: Scores, wanted: Sequence[bool] | None) -> list[Tensor | Non
 
 
 def fill_rows(results: Sequence[Tensor | None], rows: Tensor, answers: Sequence[Tensor]) -> None:
-    """Write the answers of some sentences; ``rows`` says of which ones."""
+    """Write the answers for the sentences that ``rows`` selects."""
     for result, answer in zip(results, answers, strict=True):
         if result is not None:
             result[rows] = answer
@@ -75,11 +75,11 @@ def call(
 
     Args:
         compiled: from `kernels.native.function`.
-        scores: of a type that the function was made for.
+        scores: of the dtype that the function was compiled for.
         lengths: number of words of each sentence.
-        given: vectors, values or streams; None is not given.
-        results: contiguous; None is not wanted.
-        numbers: what else the function has to know.
+        given: vectors, values or streams; None if not given.
+        results: contiguous; None if not wanted.
+        numbers: further integers that the function takes.
 
     Returns:
         Whether every sentence has an answer; see `failed_rows`.
@@ -97,7 +97,7 @@ def call(
 
 
 def _in_memory(tensor: Tensor, dtype: torch.dtype) -> Tensor:
-    """The tensor as a compiled program reads it, one number after the other; itself if it is so already."""
-    # Tensors whose memory is not what they say: zeros without any, and negatives that are not computed yet.
+    """The tensor in the contiguous form that a compiled program reads; unchanged if it already has that form."""
+    # The memory of two kinds of tensors lacks their values: zero tensors without storage, and lazily negated tensors.
     tensor = tensor.clone() if tensor._is_zerotensor() else tensor.resolve_neg()
     return (tensor if tensor.dtype == dtype else tensor.to(dtype)).contiguous()

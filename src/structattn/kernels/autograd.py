@@ -1,7 +1,7 @@
 """The rules of `kernels.rules` as functions of autograd: eager calls, and the transforms of ``torch.func``.
 
-Log-partition alone and marginals alone have functions of their own, which save and compute nothing that was not asked
-for: for a batch of short sentences that would take longer than the kernels.
+Log-partition alone and marginals alone have separate functions, which save and compute only what was requested: for a
+batch of short sentences, anything more would take longer than the kernels.
 """
 
 from collections.abc import Callable, Sequence
@@ -29,11 +29,11 @@ def apply(
     """The value of a rule, recorded for its derivatives.
 
     Args:
-        rule: what is computed.
+        rule: the function to compute.
         operators: of the family.
         scores: the arrays.
         lengths: number of words of each sentence.
-        vectors: what else the rule depends on.
+        vectors: further inputs of the rule.
         options: of the family.
     """
     make = _transformed if transforms_are_active() else _recorded
@@ -43,7 +43,7 @@ def apply(
 
 
 def log_partition(operators: Differentiable, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
-    """The log-partition, recorded with the marginals that were found on the way: they become its gradient."""
+    """The log-partition, recorded with the marginals that were computed on the way, which become its gradient."""
     found: Tensor = _LogPartition.apply(operators, options, lengths, *scores)
     return found
 
@@ -62,14 +62,14 @@ def first_marginals(family: Family, scores: Scores, lengths: Tensor, options: Se
     return found
 
 
-# What ``autograd.Function.apply`` itself asks; should a torch lack it, transforms are taken to be active always.
+# The check of ``autograd.Function.apply`` itself; in a torch without it, transforms count as always active.
 transforms_are_active = getattr(torch._C, "_are_functorch_transforms_active", lambda: True)
-# Gradients that ``torch.autograd.grad(..., is_grads_batched=True)`` maps are of an older kind than those of torch.vmap.
+# ``torch.autograd.grad(..., is_grads_batched=True)`` maps gradients by an older mechanism than torch.vmap.
 is_mapped = getattr(torch._C._functorch, "is_legacy_batchedtensor", lambda tensor: False)
 
 
 def _unwrapped(tensor: Any) -> Any:
-    """The tensor below a level that is gone, as it is when what ``torch.func.vjp`` returns is called."""
+    """The tensor below a transform level that has ended, as when the function from ``torch.func.vjp`` is called."""
     unwrap = getattr(torch._C._functorch, "unwrap_if_dead", None)
     return tensor if tensor is None or unwrap is None else unwrap(tensor)
 
@@ -89,7 +89,7 @@ class _LogPartition(Function):
         lengths, *scores = ctx.saved_tensors
         wanted, again, parts = ctx.needs_input_grad[3:], torch.is_grad_enabled() or is_mapped(grad), None
         if not again:
-            # Should the graph be kept and asked again, the marginals are computed again.
+            # If the graph is retained and used again, the marginals are recomputed.
             family = ctx.operators.family
             parts = ctx.parts or family.evaluate(scores, lengths, ctx.options, log_partition=False, parts=wanted)[1]
             ctx.parts = None
@@ -124,7 +124,7 @@ def _primal(tensor: Any) -> Any:
 
 @lru_cache
 def _transformed(rule: Rule) -> Any:
-    """A function that the transforms of ``torch.func`` know how to take apart."""
+    """The rule as an autograd function that the transforms of ``torch.func`` support."""
 
     def forward(operators: Differentiable, options: Sequence[int], lengths: Tensor, *arrays: Tensor | None) -> Any:
         scores, *vectors = _groups(arrays, rule.num_vectors + 1)
@@ -154,8 +154,8 @@ def _transformed(rule: Rule) -> Any:
         return None, None, None, *flat
 
     def jvp(ctx: Any, *tangents: Tensor | None) -> Any:
-        # torch switches forward mode off here, for an outer ``jvp`` as well, which would then find no tangents. Back
-        # on, it must not see those of this level: they are what is being computed.
+        # torch switches forward mode off here, for an outer ``jvp`` as well, which would then see no tangents. Once
+        # back on, it must not see the tangents of this level, which are being computed.
         with forward_ad._set_fwd_grad_enabled(True):
             return rule.pushforward(point(ctx, _primal), _groups(tangents[3:], rule.num_vectors + 1))
 
@@ -178,7 +178,7 @@ def _transformed(rule: Rule) -> Any:
 
 @lru_cache
 def _recorded(rule: Rule) -> Any:
-    """The same function in the form in which torch does not inspect the signature of ``forward`` at each call."""
+    """The same function in a form for which torch does not inspect the signature of ``forward`` at each call."""
     function = _transformed(rule)
 
     def forward(ctx: Any, *inputs: Any) -> Any:

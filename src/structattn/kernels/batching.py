@@ -1,4 +1,4 @@
-"""Mapped axes (``torch.vmap``): they become part of the batch axis of a kernel, and are taken out again."""
+"""Mapped axes (``torch.vmap``): merge them into the batch axis of a kernel, and split them off again."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -9,7 +9,7 @@ from torch import Tensor
 def merged(
     size: int, in_dims: Sequence[int | None], tensors: Sequence[Tensor | None], shared_axes: Sequence[int | None]
 ) -> list[Any]:
-    """Tensors whose mapped axis is part of their batch axis; lengths or scores of the first sentence come first.
+    """Tensors with the mapped axis merged into their batch axis; the first one, the lengths, gives the batch size.
 
     Args:
         size: of the mapped axis.
@@ -38,7 +38,7 @@ def merged(
 
 
 def restored(size: int, outputs: Any, axis: int = 0) -> tuple[Any, Any]:
-    """Outputs with the mapped axis taken out of the batch axis again, and where it stands; None stays None.
+    """Outputs with the mapped axis split off the batch axis again, and its position; None stays None.
 
     Args:
         size: of the mapped axis.

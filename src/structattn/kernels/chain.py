@@ -1,6 +1,6 @@
-"""Linear chains: the forward-backward program, with one transition matrix for all positions or one for each.
+"""Linear chains: the forward-backward algorithm, with one transition matrix for all positions or one for each.
 
-Unaries and transitions are two arrays: they are never copied together, which would cost more than a short sentence.
+Unaries and transitions are two arrays: copying them into one would cost more than computing a short sentence.
 
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Kim et al. (2017), section 3.1.
 """
@@ -74,7 +74,7 @@ def real_parts(
 def best_states(
     scores: Float[Tensor, "batch part"], sizes: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
-    """What may be taken out of the scores, and its sum: every sequence has one state for each word.
+    """The shift to subtract from the scores, and its sum over a sequence: every sequence has one state for each word.
 
     Args:
         scores: unaries and transitions, flat; ``-inf`` where there is no word.
@@ -100,7 +100,7 @@ def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[
 
 
 def _sizes(scores: Sequence[Tensor], options: Sequence[int]) -> tuple[int, ...]:
-    """Number of words and of states, and 0 for a matrix for each position, 1 for one for each sentence, 2 for one."""
+    """Numbers of words and states, and 0 for one matrix per position, 1 for one per sentence, 2 for one in all."""
     unary, transition = scores
     return unary.shape[1], unary.shape[2], 4 - transition.dim()
 
@@ -113,7 +113,7 @@ OPERATORS = Operators(
         program=lambda numbers, lengths, sizes: run(chart(*sizes[:2], bool(sizes[2])), numbers, lengths),
         selector=lambda sizes: ChartSelector(chart(*sizes[:2], bool(sizes[2]))),
         shared_axes=(None, 2),
-        # A matrix for all positions counts how often each transition is used.
+        # If all positions share a matrix, its parts count how often each transition is used.
         row_axes=lambda scores: [1, 2 if scores[1].dim() == 4 else 0],
     )
 )

@@ -1,8 +1,9 @@
 """Dynamic programs as data: a chart is a list of rules over strided windows of one flat table.
 
 Families with a chart (chain, segments, projective trees, phrases) differ only in their rules. The bottom-up and the
-top-down pass here, and the best, the k best and the sampled structures of `kernels.selection`, run over all sentences
-and all spans of a width together. Nothing is differentiated by autograd: derivatives ride along (`kernels.numbers`).
+top-down pass here, and the selection of the best, the k best and sampled structures in `kernels.selection`, process all
+sentences and all spans of a width at once. Autograd is not used: the numbers carry their derivatives
+(`kernels.numbers`).
 
 Reference: Goodman (1999), Semiring parsing; Eisner (2016), Inside-outside and forward-backward algorithms are just
 backprop.
@@ -20,7 +21,7 @@ from structattn.kernels.numbers import logsumexp_and_shares, multiply
 
 @dataclass(frozen=True)
 class Window:
-    """Where a rule looks: cell ``offset + sum_a stride_a index_a`` over axes ``a`` of the rule; stride 0 repeats."""
+    """The cells of a rule: ``offset + sum_a stride_a index_a`` over axes ``a`` of the rule; stride 0 repeats."""
 
     offset: int
     strides: tuple[int, ...]
@@ -44,12 +45,12 @@ class Rule:
 
     Attributes:
         target: the cells that are filled; one stride for each cell axis.
-        sources: earlier cells or scores; one stride for each cell axis and then each split axis. None: the value is
-            one.
+        sources: earlier cells or scores; one stride for each cell axis and then each split axis. Without sources, the
+            value is one.
         cells: sizes of the cell axes.
         splits: sizes of the split axes, the alternatives; empty if there is only one.
-        place: where a random choice among the splits is made (`kernels.random`), an offset and a stride for each cell
-            axis; the same at every length of the longest sentence.
+        place: the place of the random choice among the splits (`kernels.random`), an offset and a stride for each cell
+            axis; it does not depend on the length of the longest sentence.
     """
 
     target: Window
@@ -84,7 +85,7 @@ class Chart:
         num_cells: size of the table.
         rules: in an order in which sources are complete before they are used.
         goal: the cell whose value is the log-partition; its one stride multiplies the length of a sentence.
-        num_counted: how many of the last scores a structure may use more than once; their marginals are expected
+        num_counted: how many scores, the last ones, a structure may use more than once; their marginals are expected
             counts.
     """
 
@@ -129,12 +130,12 @@ def outside(
 ) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch part"]]:
     """Top-down pass: log-partition, and the probability that a structure uses each score.
 
-    A cell hands its probability to its sources in proportion to the shares of its terms. Only probabilities are
-    multiplied, never ratios of partial sums: nothing overflows, and what is forbidden stays exactly zero.
+    A cell distributes its probability to its sources in proportion to the shares of its terms. Only probabilities are
+    multiplied, never ratios of partial sums, so nothing overflows, and forbidden parts stay exactly zero.
 
     Args:
         chart: the dynamic program.
-        table: what `inside` has filled.
+        table: the output of `inside`.
         lengths: number of words of each sentence.
     """
     goals = chart.goals(lengths).expand(len(table), 1, -1)
@@ -150,7 +151,7 @@ def outside(
         for source in rule.sources:
             axes = tuple(1 + axis for axis in source.repeated())
             source.of(used, rule.sizes).add_(share.sum(axes, keepdim=True) if axes else share)
-    # Rounding may leave 1 + 2e-16; the nearest probability is meant.
+    # Rounding may leave 1 + 2e-16: clamp to the nearest probability.
     used[0, : chart.num_scores - chart.num_counted].clamp_(0, 1)
     return log_partition.squeeze(1), used[:, : chart.num_scores].transpose(1, 2)
 

@@ -1,7 +1,7 @@
-"""Binary phrase trees over scored spans: the inside-outside program (CKY).
+"""Binary phrase trees over scored spans: the inside-outside algorithm (CKY).
 
 Reference: Baker (1979), Trainable grammars for speech recognition; Stern, Andreas and Klein (2017), A minimal
-span-based parser.
+span-based neural constituency parser.
 """
 
 from functools import lru_cache
@@ -50,7 +50,7 @@ def real_spans(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "
 def best_span(
     scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"]
 ) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
-    """What may be taken out of the scores, and its sum: every tree has ``2 n - 1`` spans.
+    """The shift to subtract from the scores, and its sum over a tree: every tree has ``2 n - 1`` spans.
 
     Args:
         scores: score of each span, flat.

@@ -1,4 +1,4 @@
-"""Projective dependency trees: the program of Eisner, for one or several words under the root.
+"""Projective dependency trees: Eisner's algorithm, with one or several words attached to the root.
 
 Reference: Eisner (2000), Bilexical grammars and their cubic-time parsing algorithms; Kim et al. (2017), section 3.2.
 """
@@ -12,7 +12,7 @@ from structattn.kernels.operators import Operators
 from structattn.kernels.random import place
 from structattn.kernels.selection import ChartSelector
 
-# The random choices of a tree, see `kernels.random.place`: how a span is split, and the word under a single root.
+# The random choices of a tree, see `kernels.random.place`: how a span is split, and the word attached to a single root.
 _HALVES, _RIGHT, _LEFT, _ROOT = range(4)
 
 

@@ -1,11 +1,11 @@
-"""The matrix-tree theorem by elimination of one node after the other, exact at any spread of the scores.
+"""The matrix-tree theorem by eliminating one node after the other, exact at any spread of the scores.
 
-The determinant of a Laplacian loses every digit when the root is weak or scores are spread, and its inverse more so.
-Eliminating nodes in log space computes the same determinant with sums of positive terms only.
+The determinant of a Laplacian loses all precision when the root is weak or the scores are widely spread, and its
+inverse even more. Eliminating nodes in log space computes the same determinant with sums of positive terms only.
 
 With ``A[h,m]`` the weight of head ``h`` for ``m``, eliminating ``k`` takes the factor ``d = sum_h A[h,k]`` out of the
-sum over all trees and leaves ``A[h,m] + A[h,k] A[k,m] / d``. With a single root ``r``, ``d`` sums over words only, the
-factor is ``s = r[k] + d``, and the root row becomes ``(d r[m] + r[k] A[k,m]) / s``.
+sum over all trees and leaves the weights ``A[h,m] + A[h,k] A[k,m] / d``. With a single root ``r``, ``d`` sums over
+words only, the factor is ``s = r[k] + d``, and the root row becomes ``(d r[m] + r[k] A[k,m]) / s``.
 
 Reference: Tutte (1948); Koo et al. (2007), Structured prediction models via the matrix-tree theorem; Grassmann, Taksar
 and Heyman (1985), Regenerative analysis and steady state distributions for Markov chains (the elimination without
@@ -25,14 +25,14 @@ from structattn.kernels.numbers import log_shares, logsumexp_and_shares, multipl
 
 @dataclass(frozen=True)
 class Elimination:
-    """One node has left the graph. Numbers have the axes ``(order, batch, ...)``; rows are heads, columns modifiers.
+    """The elimination of one node; numbers have the axes ``(order, batch, ...)``, rows are heads, columns modifiers.
 
     Attributes:
-        log_factor: log of the factor that left the sum; zero where the node is padding.
+        log_factor: log of the factor taken out of the sum; zero where the node is padding.
         weights: log-weights among the nodes that remain.
         heads: share of each remaining head in the in-weight of the node.
         direct: share of the old arc in each new arc; the rest is ``via``.
-        via: share of the detour over the node in each new arc.
+        via: share of the detour through the node in each new arc.
         root: share of the root and of the words in the factor; only with a single root.
     """
 
@@ -48,12 +48,12 @@ _HEADS = (-2,)
 
 
 def eliminate(weights: Tensor, active: Bool[Tensor, " batch"], *, single_root: bool) -> Elimination:
-    """Take the last node ``k`` out of the graph.
+    """Remove the last node ``k`` from the graph.
 
     Args:
         weights: log-weights ``(order, batch, head 0..k, modifier 1..k)``.
         active: where the node is a word; elsewhere nothing happens.
-        single_root: whether exactly one word hangs from the root.
+        single_root: whether exactly one word has the root as its head.
     """
     column, row, rest = weights[..., :-1, -1:], weights[..., -1:, :-1], weights[..., :-1, :-1]
     root = None
@@ -83,7 +83,7 @@ def restore(used: Tensor, gone: Elimination) -> Tensor:
 
     Args:
         used: numbers ``(order, batch, head 0..k-1, modifier 1..k-1)``.
-        gone: what left.
+        gone: the elimination.
     """
     direct, via = multiply(gone.direct, used), multiply(gone.via, used)
     from_node = via.sum(-2, keepdim=True)
@@ -107,15 +107,15 @@ def restore(used: Tensor, gone: Elimination) -> Tensor:
 def eliminations(
     weights: Float[Tensor, "order batch head word"], lengths: Int[Tensor, " batch"], *, single_root: bool
 ) -> tuple[Float[Tensor, "order batch"], Iterator[tuple[int, Elimination]]]:
-    """Eliminate every node; then give the steps back, the last one first.
+    """Eliminate every node, then yield the steps in reverse order.
 
-    The graph is kept at every ``sqrt(n)``-th step and the steps between are computed again, so that memory grows with
-    ``n^2.5`` and not with the cube.
+    The graph is stored at every ``sqrt(n)``-th step and the steps between are recomputed, so that memory grows with
+    ``n^2.5`` instead of ``n^3``.
 
     Args:
         weights: log-weights of head ``0..n`` for modifier ``1..n``.
         lengths: number of words of each sentence.
-        single_root: whether exactly one word hangs from the root.
+        single_root: whether exactly one word has the root as its head.
 
     Returns:
         The log-partition, and pairs ``(node, elimination)`` for nodes ``1, 2, ..., n``.
@@ -149,16 +149,16 @@ def by_elimination(
     """Log-partition and marginals at any spread, with the derivatives that the weights carry.
 
     Args:
-        weights: log-weights as numbers (`kernels.numbers.seed`), row = head, column = word.
+        weights: log-weights as numbers (`kernels.numbers.make_dual`), row = head, column = word.
         lengths: number of words of each sentence.
-        single_root: whether exactly one word hangs from the root.
+        single_root: whether exactly one word has the root as its head.
     """
     log_partition, steps = eliminations(weights, lengths, single_root=single_root)
     used = weights.new_zeros(*weights.shape[:2], 1, 0)
     for _, gone in steps:
         used = restore(used, gone)
     used = used * (log_partition[0] > -torch.inf)[:, None, None]
-    # Probabilities were subtracted: rounding may leave -1e-17 or 1 + 2e-16; the nearest probabilities are meant.
+    # Probabilities were subtracted, so rounding may leave -1e-17 or 1 + 2e-16: take the nearest probabilities.
     probability = used[0].clamp(min=0)
     total = probability.sum(-2, keepdim=True)
     return log_partition, torch.cat([(probability / total.where(total > 0, 1)).unsqueeze(0), used[1:]])
@@ -167,8 +167,8 @@ def by_elimination(
 def _word_heads(column: Tensor) -> tuple[Tensor, Tensor, Tensor]:
     """In-weight of a node from other words, their shares, and the logarithm of the shares.
 
-    A node that no word can head hangs from the root. Then its in-weights do not matter, and any shares will do for the
-    detours over it (let the in-weights go to zero together): they are taken to be equal.
+    A node that no word can head is attached to the root. Then its in-weights do not matter, and any shares are valid
+    for the detours through it (as the limit of in-weights that go to zero together): they are taken to be equal.
     """
     if not column.shape[-2]:
         nothing = torch.zeros_like(column).sum(-2, keepdim=True)

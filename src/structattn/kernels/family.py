@@ -1,6 +1,6 @@
-"""A family of structures: its compiled programs, and the plain-torch ones: reference, fallback and GPU path.
+"""A family of structures: its compiled programs, and the plain-torch ones (reference, fallback and GPU path).
 
-Nothing here is differentiated by autograd; `kernels.operators` makes differentiable calls of it.
+Autograd differentiates nothing here; `kernels.operators` makes these calls differentiable.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.3; Pearlmutter (1994), Fast exact multiplication
 by the Hessian.
@@ -25,7 +25,7 @@ Program = Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
 # (scores (batch, part), lengths, sizes) -> (scores with -inf on padding and without a constant, that constant (batch,))
 Preparation = Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
 
-# From this log-partition on, the rounding of huge scores may be larger than an entropy.
+# Above this log-partition, the rounding error of huge scores may be larger than an entropy.
 _HUGE = 1e5
 
 
@@ -46,18 +46,18 @@ class Selector(Protocol):
 class Family:
     """A family of structures over one or several arrays of scores; the parts of a structure are shaped like the first.
 
-    Everything is computed in float64 and returned in the type of the scores. Where the compiled library has
-    ``<name>_marginals``, ``_hvp``, ``_argmax``, ``_topk`` or ``_sample``, that is called.
+    Everything is computed in float64 and returned in the dtype of the scores. Where the compiled library has
+    ``<name>_marginals``, ``_hvp``, ``_argmax``, ``_topk`` or ``_sample``, that function is called.
 
     Attributes:
         name: unique in the process; the prefix of the operators and of the compiled functions.
-        sizes: what the programs have to know besides scores and lengths, given the arrays and the options.
-        prepare: makes flat scores ready for the plain-torch programs; a compiled program does the same by itself.
+        sizes: given the arrays and the options, the integers that the programs need besides scores and lengths.
+        prepare: prepares flat scores for the plain-torch programs; a compiled program does the same internally.
         program: the sum-product program over numbers that carry their derivatives.
         selector: finds best structures and draws random ones, for given sizes.
-        shared_axes: for each array, how many axes it has when one array serves the whole batch; None if it never does.
-        row_axes: for each array of the given ones, how many of its last axes make a row in which a structure has
-            exactly one part; 0 if there are no such rows.
+        shared_axes: for each array, how many axes it has when the whole batch shares it; None if it is never shared.
+        row_axes: for each of the given arrays, how many of its last axes form a row in which a structure has exactly
+            one part; 0 if there are no such rows.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Family:
     row_axes: Callable[[Scores], Sequence[int]] = lambda scores: [0 for _ in scores]
 
     def is_shared(self, scores: Scores) -> list[bool]:
-        """Which arrays serve the whole batch."""
+        """Which arrays the whole batch shares."""
         return [array.dim() == axes for array, axes in zip(scores, self.shared_axes, strict=True)]
 
     def each(self, scores: Scores) -> list[Tensor]:
@@ -91,7 +91,7 @@ class Family:
     ) -> tuple[Tensor | None, list[Tensor | None]]:
         """Log-partition ``(batch,)`` and marginals of the parts of each array, where they are wanted (all by default).
 
-        Marginals have the batch axis even where an array of scores has none: they are those of each sentence.
+        Marginals have a batch axis even where an array of scores has none: they are computed for each sentence.
         """
         sizes = self.sizes(scores, options)
         compiled = self._function("marginals", scores, sizes, pointers=len(scores) + 1)
@@ -147,8 +147,8 @@ class Family:
     ) -> tuple[Tensor, Tensor, Tensor | None]:
         """Log-partition ``A``, entropy ``A - <mu, scores>`` and, for given values, ``A - <mu, values>``, in float64.
 
-        Both differences are zero if nothing is allowed. Values are those of each sentence; a part without probability
-        may have any, and ``-inf`` makes the difference infinite where the part has a probability.
+        Both differences are zero if nothing is allowed. Values are given for each sentence. A part with zero
+        probability may have any value; ``-inf`` makes the difference infinite where the part has nonzero probability.
         """
         log_partition, found = (scores[0].new_empty(len(scores[0]), dtype=torch.float64) for _ in range(2))
         given = [None for _ in scores] if values is None else [own.to(scores[0].dtype) for own in values]
@@ -166,7 +166,7 @@ class Family:
         return log_partition, found, gap_to_values
 
     def exact_log_partition(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
-        """Log-partition in float64, whatever the type of the scores."""
+        """Log-partition in float64, whatever the dtype of the scores."""
         found = scores[0].new_empty(len(scores[0]), dtype=torch.float64)
         outcome = self._call_entropy(scores, lengths, [None for _ in scores], [found, None, None], options)
         rest = found.isnan() if outcome is False else None
@@ -199,16 +199,16 @@ class Family:
     def _entropy(
         self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The same from marginals, and with care for small entropies and huge scores."""
+        """The same from marginals, with special care for small entropies and huge scores."""
         exact = [array.double() for array in scores]
         log_partition, marginals = self.evaluate(exact, lengths, options)
         assert log_partition is not None  # it was asked for
         parts, each = [own for own in marginals if own is not None], self.each(exact)
         axes = [(own.dim() - 1, rows) for own, rows in zip(each, self.row_axes(scores), strict=True)]
         found = gap.entropy(parts, log_partition, each, axes)
-        # On an accelerator nothing waits for the answer.
+        # Always on an accelerator, where checking would have to wait for the device.
         if not found.is_cpu or (log_partition.abs() > _HUGE).any():
-            # Where huge scores are rounded the difference may be anything; the number of structures bounds it.
+            # Rounding of huge scores may make the difference arbitrary; the number of structures bounds the entropy.
             allowed = [torch.zeros_like(own).masked_fill(own == -torch.inf, -torch.inf) for own in exact]
             log_count = self.evaluate(allowed, lengths, options, parts=[False for _ in exact])[0]
             assert log_count is not None  # it was asked for
@@ -246,7 +246,7 @@ class Family:
         Args:
             scores: the arrays.
             lengths: number of words of each sentence.
-            streams: for each sentence the random stream that its samples come from, see `kernels.random`.
+            streams: the random stream of each sentence's samples, see `kernels.random`.
             options: of the family.
             count: how many samples of each sentence.
         """
@@ -264,7 +264,7 @@ class Family:
         """The compiled program for scores like these, if there is one.
 
         Args:
-            what: is asked for.
+            what: the quantity, such as ``marginals``.
             scores: the arrays.
             sizes: of the call.
             pointers: how many vectors and results it takes.
@@ -299,7 +299,7 @@ class Family:
         return self.prepare(flattened(each, each), lengths, sizes)
 
     def _shown(self, parts: Tensor, first: Tensor) -> Tensor:
-        """Parts ``(count, batch, part)`` of all arrays, as those of the first, in the shape and type of its scores."""
+        """Of parts ``(count, batch, part)`` of all arrays, those of the first, in the shape and dtype of its scores."""
         own = parts[..., : math.prod(first.shape[1:])].to(first.dtype, memory_format=torch.contiguous_format)
         return own.view(len(parts), *first.shape)
 

@@ -1,7 +1,7 @@
-"""A family as operators of torch: one node in a graph of ``torch.compile`` or ``torch.export``, with a shape function.
+"""A family as torch operators: one node in a graph of ``torch.compile`` or ``torch.export``, with a shape function.
 
-The rules of `kernels.rules` are differentiable nodes; those that choose structures have no gradient. All of them have a
-batching rule.
+The rules of `kernels.rules` are differentiable nodes; the operators that choose structures have no gradient. All of
+them have a batching rule.
 """
 
 from collections.abc import Callable
@@ -31,7 +31,7 @@ def register(operators: Differentiable) -> Nodes:
     """Register the operators of a family with torch.
 
     Args:
-        operators: what their gradients are made of.
+        operators: of the family; the gradients call them.
     """
     family = operators.family
 
@@ -131,14 +131,14 @@ def _node(
     """Register one operator.
 
     Args:
-        family: whose scores and lengths are its first arguments.
-        implementation: what it does; its name is that of the operator.
+        family: its scores and lengths are the first arguments.
+        implementation: the function to call; its name becomes that of the operator.
         fake: the shapes of its outputs.
-        arguments: schema of the arguments behind scores and lengths: tensors first.
-        returns: schema of what it returns.
+        arguments: schema of the arguments after scores and lengths, tensors first.
+        returns: schema of the outputs.
         further: how many of these arguments are tensors.
-        axis: the batch axis of what it returns.
-        autograd: its gradient, and what is saved for it.
+        axis: the batch axis of the outputs.
+        autograd: its backward function, and the function that saves tensors for it.
     """
     count = len(family.shared_axes)
     scores = ", ".join(f"Tensor scores{index}" for index in range(count))
@@ -154,7 +154,7 @@ def _node(
 
     def batched(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, Any]:
         total = count + 1 + further
-        order = [count, *range(count), *range(count + 1, total)]  # lengths have a batch axis always
+        order = [count, *range(count), *range(count + 1, total)]  # lengths always have a batch axis
         axes = [None, *family.shared_axes, *(None for _ in range(further))]
         own = merged(info.batch_size, [in_dims[i] for i in order], [inputs[i] for i in order], axes)
         found = operator(*own[1 : count + 1], own[0], *own[count + 1 :], *inputs[total:])

@@ -1,4 +1,4 @@
-"""Arcs between words: which there are, and what may be taken out of their scores.
+"""Arcs between words: which arcs exist, and which shift to subtract from their scores.
 
 Reference: Koo et al. (2007), Structured prediction models via the matrix-tree theorem, section 2.
 """
@@ -11,7 +11,7 @@ from torch import Tensor
 
 
 def sizes_of(scores: Sequence[Tensor], options: Sequence[int]) -> tuple[int, ...]:
-    """Number of words, and whether exactly one word hangs from the root.
+    """Number of words, and whether exactly one word has the root as its head.
 
     Args:
         scores: one array ``(batch, word, head_id)``.
@@ -39,13 +39,13 @@ def real_arcs(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*
 def best_heads(
     scores: Float[Tensor, "batch word head_id"], *, single_root: bool
 ) -> tuple[Float[Tensor, "batch word head_id"], Float[Tensor, " batch"]]:
-    """What may be taken out of the scores, and its sum, the same in every tree.
+    """The shift to subtract from the scores, and its sum over a tree, the same for every tree.
 
-    Every tree has one head for each word, and a single root has one word: their best scores may be taken out.
+    Every tree has one head for each word, and a single root has one child: their best scores can be subtracted.
 
     Args:
         scores: row = word, column = id of its head; ``-inf`` forbids an arc.
-        single_root: whether exactly one word hangs from the root.
+        single_root: whether exactly one word has the root as its head.
 
     Example:
         >>> scores = torch.tensor([[[1.0, -torch.inf, 3.0], [1.0, 5.0, -torch.inf]]])
@@ -67,12 +67,12 @@ def best_heads(
 def prepared(
     scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], sizes: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
-    """Scores with ``-inf`` on what is no arc and without `best_heads`, and the sum of those.
+    """Scores, ``-inf`` where there is no arc, minus the shift of `best_heads`, and the sum of that shift over a tree.
 
     Args:
         scores: row = word, column = id of its head, flat.
         lengths: number of words of each sentence.
-        sizes: number of words, and whether exactly one word hangs from the root.
+        sizes: number of words, and whether exactly one word has the root as its head.
 
     Example:
         >>> prepared(torch.tensor([[3.0, 9.0]]), torch.tensor([1]), (1, 0))

@@ -1,8 +1,8 @@
 """Numbers that carry their derivatives: the arithmetic of every plain-torch program.
 
-A tensor of numbers has the *order* axis in front: one slice for plain numbers, two for dual numbers
-``x + x1 e`` (``e^2 = 0``), four for hyper-dual numbers ``x + x1 e1 + x2 e2 + x12 e1 e2``. One program over these
-numbers gives marginals, their directional derivative and their second directional derivative, without a tape.
+A tensor of numbers has a leading *order* axis: one slice for plain numbers, two for dual numbers ``x + x1 e``
+(``e^2 = 0``), four for hyper-dual numbers ``x + x1 e1 + x2 e2 + x12 e1 e2``. One program over these numbers gives
+marginals, their directional derivative and their second directional derivative, without a tape.
 
 Reference: Li and Eisner (2009), First- and second-order expectation semirings; Fike and Alonso (2011), hyper-dual
 numbers.
@@ -14,7 +14,7 @@ from torch import Tensor
 
 
 def make_dual(scores: Float[Tensor, "*shape"], *directions: Float[Tensor, "*shape"]) -> Float[Tensor, "order *shape"]:
-    """Scores with zero, one or two directions of derivation; a forbidden score (``-inf``) has no derivative.
+    """Scores with zero, one or two directions of differentiation; a forbidden score (``-inf``) has no derivative.
 
     Example:
         >>> make_dual(torch.tensor([1.0, -torch.inf]), torch.tensor([3.0, 4.0])).tolist()
@@ -65,7 +65,7 @@ def logsumexp_and_shares(
 
     Args:
         terms: numbers in log space.
-        axes: negative axes to add over; they stay, with size one, in the value.
+        axes: negative axes to sum over; the value keeps them with size one.
 
     Returns:
         Values and shares, with the derivatives that the terms carry.

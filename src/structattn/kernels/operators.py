@@ -18,11 +18,11 @@ from structattn.kernels.rules import ENTROPY, EVALUATE, HVP, THIRD, Arrays, Poin
 
 
 class Operators:
-    """What can be asked of a family, given arrays of scores with one batch axis.
+    """The quantities that a family computes from arrays of scores with one batch axis.
 
     Log-partition and marginals can be differentiated, up to the third derivative of the log-partition; everything can
-    be mapped (``torch.vmap``), transformed (``torch.func``), compiled and exported, where it is one node. Called
-    eagerly a kernel is called directly, past torch's dispatcher, which costs more than a short sentence.
+    be mapped (``torch.vmap``), transformed (``torch.func``), compiled and exported, as one node of the graph. Eager
+    calls go directly to the kernel and bypass torch's dispatcher, which costs more than computing a short sentence.
 
     Attributes:
         family: the programs behind the calls.
@@ -75,7 +75,7 @@ class Operators:
         return log_partition, entropy, None if values is None else gap
 
     def exact_log_partition(self, scores: Scores, lengths: Tensor, options: Sequence[int] = ()) -> Tensor:
-        """Log-partition in float64, whatever the type of the scores."""
+        """Log-partition in float64, whatever the dtype of the scores."""
         if is_eager(*scores) and not _is_recorded(*scores):
             return self.family.exact_log_partition(scores, lengths, options)
         return self.log_partition([array.double() for array in scores], lengths, options)
@@ -141,16 +141,16 @@ class Operators:
 
 
 def _outside_of_graphs(*arguments: Any) -> Sequence[Tensor]:
-    """A rule as a function of autograd, which ``torch.compile`` interrupts its graph for: nodes have no tangents.
+    """A rule as an autograd function, which breaks the graph of ``torch.compile``, because nodes have no tangents.
 
-    torch would take the missing tangents for zero, without a word.
+    torch would silently treat the missing tangents as zero.
     """
     found: Sequence[Tensor] = torch.compiler.disable(autograd.apply)(*arguments)
     return found
 
 
 def is_eager(*tensors: Tensor) -> bool:
-    """Whether these are plain tensors with numbers in them, outside of ``torch.compile`` and ``torch.func``.
+    """Whether these are plain tensors with data, outside of ``torch.compile`` and ``torch.func``.
 
     Example:
         >>> is_eager(torch.zeros(2)), is_eager(torch.zeros(2, device="meta"))
@@ -160,14 +160,14 @@ def is_eager(*tensors: Tensor) -> bool:
 
 
 def _is_traced(*tensors: Tensor) -> bool:
-    """Whether a graph is made, or there is no memory to compute on."""
+    """Whether a graph is being traced, or the tensors have no data."""
     if torch.compiler.is_compiling():
         return True
     return any(type(tensor) not in (Tensor, Parameter) or tensor.is_meta for tensor in tensors)
 
 
 def _is_recorded(*tensors: Tensor) -> bool:
-    """Whether autograd has to know: some tensor requires a gradient, or forward mode is at work."""
+    """Whether autograd must record the call: some tensor requires a gradient, or forward mode is active."""
     if torch.is_grad_enabled():
         for tensor in tensors:
             if tensor.requires_grad:
@@ -176,5 +176,5 @@ def _is_recorded(*tensors: Tensor) -> bool:
 
 
 def is_forward() -> bool:
-    """Whether forward mode is at work; a torch that counts its levels elsewhere is taken to be in it always."""
+    """Whether forward mode is active; always true in a torch that keeps its level elsewhere."""
     return getattr(forward_ad, "_current_level", 0) >= 0

@@ -1,6 +1,6 @@
 """Scores of word pairs, ``c tanh(x / c)``, tile by tile in plain torch: the curve, its derivative, its exponentials.
 
-The attention itself and its weights for pictures walk over the same tiles, each in its own way.
+The attention itself and its weights for pictures both iterate over the same tiles.
 
 Reference: Shen et al. (2018), DiSAN, equation 10.
 """
@@ -14,26 +14,26 @@ from torch import Tensor
 
 from structattn.kernels.pair_tiles import Tile, tile_size, tiles
 
-# Up to here the sigmoid form of the scores is as exact as their sum.
+# Up to this scale the sigmoid form of the scores is as accurate as their sum.
 LARGE_SCALE = 10.0
 
 
 class Curve(NamedTuple):
-    """How ``c tanh(x / c)`` is computed from ``y = bend(slope * x)``: it is ``height * y`` and a constant.
+    """How ``c tanh(x / c)`` is computed from ``y = bend(slope * x)``: it is ``height * y`` plus a constant.
 
-    A constant per query makes no difference to a softmax, so whatever suits the numbers may be chosen.
+    A constant per query makes no difference to a softmax, so any convenient one may be chosen.
     """
 
     slope: float
     bend_: Callable[[Tensor], Tensor]
     height: float
-    needs_highest: bool  # whether the largest score of a query must be found, for its exponential not to overflow
+    needs_highest: bool  # whether the largest score of a query must be found, so that its exponential does not overflow
     times_derivative_: Callable[[Tensor, Tensor], Tensor]  # of y, up to the factor
     derivative_factor: float
 
 
 def curve_of(scale: float) -> Curve:
-    """The faster of two, unless the scale is so large that it would be inexact.
+    """The faster of two curves, unless the scale is so large that it would be inaccurate.
 
     With ``y = sigmoid(-2 x / c)``, ``c tanh(x / c) = c - 2 c y``: a sigmoid costs a fifth of a hyperbolic tangent here,
     and ``exp(-2 c y)`` stays in range without a maximum. The error of ``2 c y`` grows with ``c``, not with the score.
@@ -46,7 +46,8 @@ def curve_of(scale: float) -> Curve:
 def curved(tile: Tile, queries: Tensor, keys: Tensor, *, curve: Curve, memory: Tensor) -> Tensor:
     """``y`` of the curve for every pair of a tile.
 
-    The sum comes first, so it is exact for opposite huge parts; a product of their exponentials would not be.
+    The parts are added first, so the result is exact for huge parts of opposite sign; a product of exponentials would
+    not be.
     """
     scores = tile.view(memory)
     torch.add(queries[tile.sentences, None, tile.queries], keys[tile.sentences, tile.keys, None], out=scores)
@@ -81,7 +82,7 @@ def inverse_(total: Tensor) -> Tensor:
 
 
 def _times_sigmoid_derivative_(terms: Tensor, values: Tensor) -> Tensor:
-    """In one pass over the memory; a quarter of ``1 - tanh^2``."""
+    """Multiply in one pass over the memory, by a quarter of ``1 - tanh^2``."""
     result: Tensor = torch.ops.aten.sigmoid_backward.grad_input(terms, values, grad_input=terms)
     return result
 

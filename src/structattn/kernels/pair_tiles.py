@@ -1,6 +1,6 @@
-"""Blocks of word pairs: how attention that must not hold every pair at once walks over all of them.
+"""Blocks of word pairs, for attention that must process all pairs without storing them all at once.
 
-Nothing here knows of scores: only which pairs are allowed, and how much may be held at a time.
+This module knows nothing about scores, only which pairs are allowed and how much may be stored at a time.
 """
 
 import math
@@ -31,17 +31,17 @@ class Tile(NamedTuple):
     shape: tuple[int, int, int, int]
 
     def view(self, memory: Tensor) -> Tensor:
-        """The beginning of a piece of memory in the shape of this tile."""
+        """The start of a buffer, in the shape of this tile."""
         return memory[: math.prod(self.shape)].view(self.shape)
 
 
 def tiles(queries: Tensor, keys: Tensor, allowed: Tensor) -> Iterator[Tile]:
-    """Cover all allowed pairs; whatever no sentence allows at the edge of a tile is left out of it.
+    """Cover all allowed pairs; queries at the edge of a tile that no sentence allows are left out of it.
 
-    For a direction this halves the work, and padded keys cost nothing; what the mask means need not be known.
+    For a directional mask this halves the work, and padded keys cost nothing, whatever the mask means.
 
     Args:
-        queries: shape ``(batch, query, feature)``; only its shape and kind matter.
+        queries: shape ``(batch, query, feature)``; only its shape, dtype and device matter.
         keys: shape ``(batch, key, feature)``; only its shape matters.
         allowed: shape ``(batch or 1, query, key)``.
 
@@ -57,7 +57,7 @@ def tiles(queries: Tensor, keys: Tensor, allowed: Tensor) -> Iterator[Tile]:
         return
     first, last = _reach(allowed)
     sentences_at_once, keys_at_once = _tile_steps(queries, keys)
-    # The penalties of several tiles are made together, of so few that they stay small beside the tiles themselves.
+    # The penalties of several tiles are created together, but of so few that they stay small compared to the tiles.
     keys_per_penalty = keys_at_once * max(1, num_features // keys_at_once)
     zero = queries.new_zeros(())
     for sentence in range(0, num_sentences, sentences_at_once):
@@ -81,9 +81,9 @@ def tiles(queries: Tensor, keys: Tensor, allowed: Tensor) -> Iterator[Tile]:
 
 
 def _reach(allowed: Tensor) -> tuple[list[int], list[int]]:
-    """For each key the first query that may look at it, and one more than the last; ``(n, 0)`` if there is none.
+    """For each key, the first query that may attend to it, and one past the last; ``(n, 0)`` if there is none.
 
-    On an accelerator, which would have to wait for the answer, all queries.
+    On an accelerator, where reading the mask would have to wait, all queries.
     """
     if not allowed.is_cpu:
         num_queries, num_keys = allowed.shape[1:]
@@ -105,5 +105,5 @@ def _tile_steps(queries: Tensor, keys: Tensor) -> tuple[int, int]:
 
 
 def tile_size(queries: Tensor, keys: Tensor) -> int:
-    """How many numbers the largest tile holds."""
+    """How many numbers the largest tile has."""
     return math.prod(_tile_steps(queries, keys)) * queries.shape[1] * queries.shape[2]

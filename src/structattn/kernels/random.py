@@ -1,8 +1,8 @@
 """Random numbers that are a function of where they are used: the same in every program, on every device.
 
-A number is hashed from a stream (one for each sentence), the number of the sample, and the place in the structure where
-something is chosen. So a sample depends neither on the other sentences of a batch nor on padding, threads or the order
-of the work; ``native/source/random.hpp`` computes the same bits.
+A number is a hash of a stream (one for each sentence), the index of the sample, and the place in the structure where a
+choice is made. A sample therefore depends neither on the other sentences of a batch nor on padding, threads or the
+order of the work; ``native/source/random.hpp`` computes the same bits.
 
 Reference: Steele, Lea and Flood (2014), Fast splittable pseudorandom number generators (the finaliser of SplitMix64);
 Salmon et al. (2011), Parallel random numbers: as easy as 1, 2, 3 (numbers by counter).
@@ -18,11 +18,11 @@ _FIRST, _SECOND = 0xBF58476D1CE4E5B9 - 2**64, 0x94D049BB133111EB - 2**64
 
 
 def streams(batch: int, *, generator: Generator | None, device: torch.device) -> Int[Tensor, " {batch}"]:
-    """A random stream for each sentence, all from one number of the generator.
+    """A random stream for each sentence, all derived from one number of the generator.
 
     Args:
         batch: how many.
-        generator: source of randomness; torch's own if None.
+        generator: source of randomness; torch's default generator if None.
         device: where they are needed.
 
     Example:
@@ -32,7 +32,7 @@ def streams(batch: int, *, generator: Generator | None, device: torch.device) ->
         True
     """
     source = device if generator is None else generator.device
-    # Not all 64 bits: a bound of 2^63 is no number of torch's.
+    # Not all 64 bits, because torch cannot represent a bound of 2^63.
     seed = torch.randint(-(2**62), 2**62, (), generator=generator, device=source, dtype=torch.int64).to(device)
     return torch.arange(batch, device=device).mul_(_STEP) + seed
 
@@ -53,7 +53,7 @@ def uniform(keys: Int[Tensor, "*#shape"], places: Int[Tensor, "*#shape"]) -> Flo
 
     Args:
         keys: from `sample_keys`.
-        places: what is chosen, see `place`; broadcast against the keys.
+        places: of the choices, see `place`; broadcast against the keys.
 
     Example:
         >>> numbers = uniform(sample_keys(torch.arange(1000), 10), torch.tensor(5))
@@ -65,7 +65,7 @@ def uniform(keys: Int[Tensor, "*#shape"], places: Int[Tensor, "*#shape"]) -> Flo
 
 
 def place(kind: int, first: int, second: int) -> int:
-    """The number of a place: a kind of choice below 8, and two positions below 2^28.
+    """Encode a place as a number: a kind of choice below 8, and two positions below 2^28.
 
     Example:
         >>> place(1, 2, 3) == 1 + 8 * 2 + 2**31 * 3

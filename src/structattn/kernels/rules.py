@@ -1,9 +1,9 @@
-"""What a kernel computes and how that is differentiated: the one place for derivatives of a log-partition.
+"""What a kernel computes and how it is differentiated: the one place for derivatives of a log-partition.
 
 With ``mu`` the gradient of the log-partition ``A`` and ``H`` its Hessian, the gradient of ``(A, mu)`` for cotangents
 ``(a, v)`` is ``a mu + H v``, because ``H`` is symmetric, and the derivative along ``t`` (forward mode) is
 ``(<mu, t>, H t)``. The derivatives of ``H v`` contract the third derivative of ``A`` twice, which hyper-dual numbers
-give. Beyond that an error is raised.
+compute. Higher derivatives raise an error.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.3; Pearlmutter (1994), Fast exact multiplication
 by the Hessian.
@@ -25,7 +25,7 @@ Arrays = Sequence[Tensor | None]
 
 @runtime_checkable
 class Differentiable(Protocol):
-    """The calls of `kernels.operators.Operators` that derivatives are made of."""
+    """The calls of `kernels.operators.Operators` that derivatives use."""
 
     family: Family
 
@@ -53,8 +53,8 @@ class Point:
         scores: the arrays.
         lengths: number of words of each sentence.
         options: of the family.
-        vectors: what else the function depends on, in groups of one array for each array of scores.
-        parts: the marginals, where they are known.
+        vectors: further inputs of the function, in groups of one array for each array of scores.
+        parts: the marginals, if they are known.
     """
 
     operators: Differentiable
@@ -85,7 +85,7 @@ class Point:
         ]
 
     def tangents(self, given: Arrays) -> list[Tensor]:
-        """Directions for the arrays of each sentence, zero where there is none."""
+        """Directions for the arrays of each sentence, zero where none is given."""
         filled = [
             torch.zeros_like(own) if along is None else along for own, along in zip(self.scores, given, strict=True)
         ]
@@ -97,13 +97,13 @@ class Rule:
     """A function of scores and vectors, and its derivatives.
 
     Attributes:
-        name: of the operator of torch.
+        name: of the torch operator.
         num_vectors: how many groups of vectors it takes.
-        value: its outputs.
-        pullback: from cotangents of the outputs (None is zero) and from which groups are wanted to cotangents of the
+        value: computes its outputs.
+        pullback: maps cotangents of the outputs (None is zero), and flags for what is wanted, to cotangents of the
             scores and of each group of vectors.
-        pushforward: from tangents of the scores and of each group of vectors to tangents of the outputs.
-        saves_parts: whether all outputs but the first are the marginals, which the derivatives are made of.
+        pushforward: maps tangents of the scores and of each group of vectors to tangents of the outputs.
+        saves_parts: whether all outputs but the first are the marginals, which the derivatives use.
     """
 
     name: str
@@ -120,12 +120,11 @@ def gradient(
     """``a mu + H v`` for each array: the gradient of the log-partition and the marginals.
 
     Args:
-        at: where.
+        at: where it is evaluated.
         to_log_partition: the cotangent ``a``, or None.
         to_parts: the cotangent ``v`` of the marginals of each array, or None.
         wanted: the arrays whose gradient is wanted.
-        overwrite: whether the marginals may become the gradient where they are, which saves an array as large as the
-            scores.
+        overwrite: whether the gradient may overwrite the marginals, which saves an array as large as the scores.
     """
     found: list[Tensor | None] = [None for _ in at.scores]
     if to_log_partition is not None:
@@ -147,7 +146,7 @@ def gradient(
 
 
 def like_rows(values: Tensor, arrays: Tensor) -> Tensor:
-    """One number for each sentence, in the type of an array and to be multiplied with it."""
+    """One number for each sentence, in the dtype of an array and in a shape to multiply it with."""
     return values.to(arrays.dtype).view(-1, *(1 for _ in arrays.shape[1:]))
 
 
@@ -190,9 +189,9 @@ def _third(at: Point) -> tuple[Tensor, ...]:
 
 def _refuse_fourth(at: Point, *_: Any) -> Any:
     raise NotImplementedError(
-        f"structattn::{at.operators.family.name}: the fourth derivative of the log-partition was asked for; "
-        "derivatives up to the third are exact, further ones are not implemented. Where a Hessian times a vector was "
-        "wanted: torch.autograd.functional.hvp takes one derivative more than vhp, which returns the same"
+        f"structattn::{at.operators.family.name}: the fourth derivative of the log-partition was requested; "
+        "derivatives are implemented, exactly, up to the third. For a Hessian-vector product, use "
+        "torch.autograd.functional.vhp: hvp takes one derivative more than vhp, which returns the same"
     )
 
 
@@ -206,7 +205,7 @@ def _entropy(at: Point) -> tuple[Tensor, ...]:
 def _pull_entropy(at: Point, grads: Arrays, wanted: Sequence[Sequence[bool]]) -> list[Arrays]:
     """For cotangents ``(a, b, c)``: ``(a + c) mu - H (b s + c v)`` to the scores ``s`` and ``-c mu`` to values ``v``.
 
-    Of the entropy alone nothing but the Hessian is left.
+    For the entropy alone, only the Hessian term remains.
     """
     to_log_partition, to_entropy, to_gap = grads
     to_parts: list[Tensor | None] = [None for _ in at.scores]
@@ -234,7 +233,7 @@ def _push_entropy(at: Point, tangents: Sequence[Arrays]) -> tuple[Tensor, ...]:
 
 
 def _finite(values: Arrays) -> list[Tensor]:
-    """Values without what is infinite or nan: it has no probability, or makes the expectation infinite anyway."""
+    """Values, zero where infinite or nan: the part has zero probability, or makes the expectation infinite anyway."""
     return [own.masked_fill(own.isinf() | own.isnan(), 0) for own in values if own is not None]
 
 

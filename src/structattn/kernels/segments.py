@@ -1,4 +1,4 @@
-"""Segmentations with labelled segments: the semi-Markov forward program.
+"""Segmentations with labelled segments: the semi-Markov forward algorithm.
 
 Reference: Sarawagi and Cohen (2004), Semi-Markov conditional random fields for information extraction.
 """
@@ -24,7 +24,7 @@ _BEFORE, _LAST = range(2)
 def chart(num_words: int, max_width: int, num_states: int) -> Chart:
     """Rules over ends: ``beta[t,c] = plus over start s and previous label b of beta[s,b] score[s, t-s-1, b, c]``.
 
-    Before the first word stands label 0: ``beta[0,0]`` is one and the other ``beta[0,c]`` are impossible.
+    The label before the first word is 0: ``beta[0,0]`` is one and the other ``beta[0,c]`` are impossible.
     """
     n, c = num_words, num_states
     per_width, per_start = c * c, max_width * c * c
@@ -46,11 +46,11 @@ def chart(num_words: int, max_width: int, num_states: int) -> Chart:
 def real_segments(
     lengths: Int[Tensor, "*batch"], sizes: Sequence[int]
 ) -> Bool[Tensor, "*batch word width state state"]:
-    """True for segments within the sentence; before the first word there is no label but 0.
+    """True for segments within the sentence; the only label before the first word is 0.
 
     Args:
         lengths: number of words of each sentence.
-        sizes: number of words of the longest sentence, of a segment, and of states.
+        sizes: number of words of the longest sentence and of the longest segment, and number of states.
 
     Example:
         >>> real_segments(torch.tensor(1), [2, 2, 1]).flatten().tolist()
@@ -65,7 +65,7 @@ def real_segments(
 
 
 def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    """Nothing can be taken out: structures differ in their number of segments."""
+    """Nothing can be subtracted: structures differ in their number of segments."""
     real = real_segments(lengths, sizes).flatten(1)
     return scores.masked_fill(~real, -torch.inf), scores.new_zeros(len(scores))
 

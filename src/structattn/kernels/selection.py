@@ -25,7 +25,7 @@ from structattn.kernels.random import sample_keys, uniform
 class ChartSelector:
     """Best and random structures of a chart.
 
-    Among equal alternatives the first split wins, and the better ranks of its left part; sorts are stable.
+    Ties go to the first split, then to the better rank of its left part; sorts are stable.
 
     Attributes:
         chart: the dynamic program.
@@ -36,7 +36,7 @@ class ChartSelector:
     def best(
         self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], *, count: int
     ) -> tuple[Float[Tensor, "{count} batch"], Bool[Tensor, "{count} batch part"]]:
-        """The ``count`` best structures, by cells that keep sorted lists (the k-best semiring)."""
+        """The ``count`` best structures, with a sorted list in each cell (the k-best semiring)."""
         table = scores.new_full((1, self.chart.num_cells, count, len(scores)), -torch.inf)
         table[0, : self.chart.num_scores, 0] = scores.T
         kept = {}
@@ -64,7 +64,7 @@ class ChartSelector:
         *,
         count: int,
     ) -> Bool[Tensor, "{count} batch part"]:
-        """``count`` exact samples: from the goal down, every cell draws one of its alternatives by its share."""
+        """``count`` exact samples: from the goal down, every cell draws an alternative in proportion to its share."""
         table = inside(self.chart, scores.unsqueeze(0))
         goals = self.chart.goals(lengths)
         impossible = table[0].gather(0, goals.unsqueeze(0)) == -torch.inf
@@ -104,7 +104,7 @@ def _combinations(chart: Chart, rule: Rule, table: Tensor) -> Tensor:
 
 
 def _first(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
-    """The ``count`` highest along the last axis but one, and where they are; ``-inf`` if there are fewer."""
+    """The ``count`` highest values along the second-to-last axis, and their indices; ``-inf`` if there are fewer."""
     if count == 1:
         best, index = values.max(-2, keepdim=True)
         return best, index[0]
@@ -121,10 +121,10 @@ def _first(values: Tensor, count: int) -> tuple[Tensor, Tensor]:
 def categorical(
     shares: Float[Tensor, "*cell batch split"], numbers: Float[Tensor, "*cell batch count"]
 ) -> Int[Tensor, "*cell batch count"]:
-    """The first index at which the sum of the shares up to it exceeds a number times their total.
+    """The first index at which the cumulative sum of the shares exceeds a number times their total.
 
     Args:
-        shares: of the alternatives, not negative; where all are zero, any index is returned.
+        shares: of the alternatives, not negative; if all are zero, any index may be returned.
         numbers: uniform in ``[0, 1)``.
 
     Example:
@@ -133,7 +133,7 @@ def categorical(
     """
     steps = shares.cumsum(-1)
     index = torch.searchsorted(steps, (numbers * steps[..., -1:]).contiguous(), right=True)
-    # A product rounded up to the total would point behind the last possible alternative.
+    # A product rounded up to the total would point past the last possible alternative.
     splits = torch.arange(shares.shape[-1], device=shares.device)
     return index.minimum(splits.where(shares > 0, 0).amax(-1, keepdim=True))
 
@@ -141,7 +141,7 @@ def categorical(
 def _descend(
     chart: Chart, goals: Tensor, start: Tensor, choose: Callable[[int, Tensor], Tensor], *, ranks: int
 ) -> Bool[Tensor, "count batch part"]:
-    """From the goal down: mark the cells that each structure uses (by the rank they are used with; -1 is unused).
+    """From the goal down, mark the cells that each structure uses (with the rank that it uses; -1 is unused).
 
     Args:
         chart: the dynamic program.

@@ -18,8 +18,8 @@ from structattn.kernels.operators import Operators
 from structattn.kernels.random import place, sample_keys, uniform
 from structattn.kernels.selection import categorical
 
-# The random choices of a tree, see `kernels.random.place`: whether an arc takes a detour over a node that left the
-# graph, and the head of that node where no arc does.
+# The random choices of a tree, see `kernels.random.place`: whether an arc takes a detour through an eliminated node,
+# and the head of that node if no arc does.
 _DETOUR, _HEAD = range(2)
 
 
@@ -31,7 +31,7 @@ class SpanningTreeSelector:
 
     Attributes:
         num_words: number of words of the longest sentence.
-        single_root: whether exactly one word hangs from the root.
+        single_root: whether exactly one word has the root as its head.
     """
 
     num_words: int
@@ -40,7 +40,7 @@ class SpanningTreeSelector:
     def best(
         self, scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], *, count: int
     ) -> tuple[Float[Tensor, "{count} batch"], Bool[Tensor, "{count} batch part"]]:
-        """The ``count`` best trees, by partition of what is left after each (Lawler, 1972)."""
+        """The ``count`` best trees, by partitioning the remaining trees after each one (Lawler, 1972)."""
         arcs = scores.unflatten(-1, (self.num_words, self.num_words + 1))
         if count == 1:
             heads, found = maximum_spanning_trees(arcs, lengths, single_root=self.single_root)
@@ -82,11 +82,11 @@ class SpanningTreeSelector:
         *,
         count: int,
     ) -> Bool[Tensor, "{count} batch part"]:
-        """``count`` exact samples, by taking back the eliminations of the matrix-tree theorem.
+        """``count`` exact samples, by undoing the eliminations of the matrix-tree theorem.
 
-        Random walks (Wilson, 1996) also sample exactly, but walk for ever around a cycle of strong arcs. Here each step
-        costs the same: given a tree over the nodes ``0 .. k-1`` of the reduced graph, every arc is an old one or a
-        detour over ``k``. The ends of detours become children of ``k``; the start of the topmost detour becomes its
+        Random walks (Wilson, 1996) also sample exactly, but can walk forever around a cycle of strong arcs. Here each
+        step costs the same: given a tree over the nodes ``0 .. k-1`` of the reduced graph, every arc is an old arc or a
+        detour through ``k``. The ends of detours become children of ``k``; the start of the topmost detour becomes its
         head. Trees with the same detours have the same total weight before and after (the weighted Cayley formula), so
         the sample stays exact.
         """
@@ -135,7 +135,7 @@ def _partition(
 
 
 def _start_of_top_detour(heads: Int[Tensor, "count batch word"], detour: Bool[Tensor, "count batch word"]) -> Tensor:
-    """Head of the first word with a detour that no word above it has."""
+    """Head of the first word that has a detour while no word above it has one."""
     if not heads.shape[-1]:
         return heads.new_zeros(heads.shape[:-1])
     root = torch.zeros_like(detour[..., :1])
@@ -149,7 +149,7 @@ def _start_of_top_detour(heads: Int[Tensor, "count batch word"], detour: Bool[Te
 
 
 def _scores(arcs: Tensor, heads: Int[Tensor, "batch word"], lengths: Tensor, found: Tensor) -> Tensor:
-    """Sum of the arcs of each tree; ``-inf`` where there is none."""
+    """Sum of the arc scores of each tree; ``-inf`` where there is none."""
     values = arcs.gather(-1, heads.unsqueeze(-1)).squeeze(-1)
     real = torch.arange(heads.shape[-1], device=arcs.device) < lengths[:, None]
     return values.masked_fill(~real, 0).sum(-1).masked_fill(~found, -torch.inf)

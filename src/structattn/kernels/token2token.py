@@ -1,7 +1,7 @@
 """Feature-wise attention between words as torch operators: compiled, or streamed tile by tile in plain torch.
 
-Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Neither path ever holds a number for every
-pair of words and feature: scores are computed, used and dropped, and computed again in the backward pass.
+Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Neither path ever stores a number for every
+pair of words and every feature: scores are computed, used and discarded, then recomputed in the backward pass.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,7 +32,7 @@ def attend(
         queries: the queries' part of the score.
         keys: the keys' part of the score.
         values: what is averaged; float32 or float64, like the others.
-        allowed: where a query may look at a key.
+        allowed: where a query may attend to a key.
         scale: the bound ``c``.
 
     Example:
@@ -45,7 +45,7 @@ def attend(
 
 
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    """What every query attends to, and the inverse of its sum of exponentials."""
+    """The attention output of every query, and the inverse of its sum of exponentials."""
     allowed = _for_each_sentence(allowed, len(queries))
     attended, inverse = _like(queries, queries)
     if _on_device("token2token_attend", (queries, keys, values), (allowed,), (attended, inverse), scale):
@@ -82,14 +82,14 @@ def _gradients(
 
 
 def _for_each_sentence(allowed: Tensor, batch: int) -> Tensor:
-    """One mask for the batch, or one for each sentence; a mapped axis (``torch.vmap``) leaves one for each batch."""
+    """One mask for the batch, or one for each sentence; ``torch.vmap`` leaves one for each mapped batch."""
     return allowed if len(allowed) in (1, batch) else allowed.repeat_interleave(batch // len(allowed), 0)
 
 
 def _on_device(
     name: str, parts: Sequence[Tensor], given: Sequence[Tensor], found: Sequence[Tensor], scale: float
 ) -> bool:
-    """Whether a kernel for this device has written what was asked for."""
+    """Whether a kernel for this device has written the results."""
     function = gpu.function(name, parts[0]) if scale <= LARGE_SCALE else None
     if function is None:
         return False
@@ -98,13 +98,13 @@ def _on_device(
 
 
 def _one_for_all(allowed: Tensor) -> Tensor:
-    """One mask where all sentences have the same in memory."""
+    """A single mask if all sentences share one in memory."""
     return allowed[:1] if allowed.stride(0) == 0 else allowed
 
 
 def _compiled(name: str, queries: Tensor, scale: float, *, pointers: int) -> Any:
     if scale > LARGE_SCALE:
-        return None  # There the score itself is inexact in the form that the compiled kernel takes.
+        return None  # There the score is inaccurate in the form that the compiled kernel uses.
     return native.function(name, queries, pointers=pointers, numbers=5)
 
 
@@ -127,7 +127,7 @@ def _streamed(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, sc
         weights = curved(tile, queries, keys, curve=curve, memory=memory)
         weights = exponentials(weights, tile, curve, highest=highest, out=weights)
         total_here, attended_here = total[tile.sentences, tile.queries], attended[tile.sentences, tile.queries]
-        if weights.shape[1] == 1:  # Nothing to sum, so nothing to write down first.
+        if weights.shape[1] == 1:  # Nothing to sum, so no intermediate result to write.
             total_here += weights[:, 0]
             attended_here.addcmul_(weights[:, 0], values[tile.sentences, tile.keys])
         else:
@@ -185,16 +185,16 @@ def _backward(ctx: Any, gradient: Tensor | None, _: Tensor | None) -> tuple[Tens
 
 
 def _save_nothing(ctx: Any, inputs: tuple[Any, ...], output: tuple[Tensor, ...]) -> None:
-    """There is nothing to come back to."""
+    """Save nothing, because there is no backward pass."""
 
 
 def _refuse(ctx: Any, *gradients: Tensor) -> None:
-    raise RuntimeError("token2token can be differentiated once; the gradient of its gradient was asked for")
+    raise RuntimeError("token2token can be differentiated once; the gradient of its gradient was requested")
 
 
 def _refuse_forward_mode(ctx: Any, *tangents: Any) -> None:
     raise NotImplementedError(
-        "forward-mode differentiation of token2token was asked for; expected reverse mode (backward, "
+        "forward-mode differentiation of token2token was requested; expected reverse mode (backward, "
         "torch.autograd.grad)"
     )
 
@@ -211,13 +211,13 @@ def _registered(
     backward: Callable[..., Any],
     save: Callable[..., None],
 ) -> Callable[..., Any]:
-    """An operator of torch, for graphs, and an ``autograd.Function``, for eager calls and function transforms."""
+    """A torch operator, for graphs, and an ``autograd.Function``, for eager calls and function transforms."""
     operator = torch.library.custom_op(f"structattn::{name}", implementation, mutates_args=())
     operator.register_fake(fake)
     operator.register_autograd(backward, setup_context=save)
 
     def batched(info: Any, in_dims: tuple[Any, ...], *inputs: Any) -> tuple[Any, Any]:
-        """The mapped axis becomes part of the batch axis."""
+        """Merge the mapped axis into the batch axis."""
         *tensors, scale = inputs
         mapped = [
             tensor.movedim(axis, 0) if axis is not None else tensor.expand(info.batch_size, *tensor.shape)

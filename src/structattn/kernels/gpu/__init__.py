@@ -1,9 +1,9 @@
-"""Kernels for NVIDIA GPUs, in Triton: which there are, on which tensors they run, and why not.
+"""Kernels for NVIDIA GPUs, in Triton: which kernels exist, on which tensors they run, and why not on others.
 
-An operator asks for a function and gets it, or None, and then runs its plain-torch program. Triton is imported when
-the first tensor on a GPU asks for a kernel. ``STRUCTATTN_TRITON=0`` in the environment, or a
-`kernels.native.plain_torch` context, selects plain torch; ``STRUCTATTN_TRITON=interpret`` runs the kernels in Triton's
-interpreter on the CPU, orders of magnitude slower than anything else: this is how they are tested without a GPU.
+An operator asks for a function; if it gets None, it runs its plain-torch program. Triton is imported when a kernel is
+first requested for a tensor on a GPU. ``STRUCTATTN_TRITON=0`` in the environment, or a `kernels.native.plain_torch`
+context, selects plain torch; ``STRUCTATTN_TRITON=interpret`` runs the kernels in Triton's interpreter on the CPU, which
+is orders of magnitude slower than anything else but allows testing them without a GPU.
 """
 
 import importlib
@@ -24,14 +24,14 @@ from structattn.kernels.gpu.older import let_functions_return_none
 _LOGGER = logging.getLogger("structattn")
 _CHOICE = os.environ.get("STRUCTATTN_TRITON", "")
 if _INTERPRETED := _CHOICE == "interpret":
-    # Triton reads it when it is imported, and never again.
+    # Triton reads this variable only when it is imported.
     os.environ["TRITON_INTERPRET"] = "1"
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
-# Doubles are added fast enough from Turing on; older devices have no compiler any more.
+# Doubles are added fast enough from Turing on; compilers no longer support older devices.
 _CAPABILITY = (7, 5)
 _SUMS = ("marginals", "hvp")
 _CHOICES = ("argmax", "sample")
-# What there is, in a module for each family and other operator.
+# The kernels that exist, in one module for each family and for each other operator.
 KERNELS = {
     "dependency": _SUMS + _CHOICES,
     "spanning_tree": _SUMS + _CHOICES,
@@ -55,12 +55,12 @@ class _UnusableError(Exception):
 def function(name: str, scores: Tensor) -> Function | None:
     """A function for tensors like ``scores``, or None where another program must run.
 
-    It takes what the compiled functions of `kernels.native` take, as tensors, and waits for nothing on the device. A
-    kernel that cannot be compiled has no answer at all, says so once in the log, and is not offered again.
+    It takes the arguments of the compiled functions of `kernels.native`, as tensors, and never waits for the device. A
+    kernel that cannot be compiled returns no answer for any sentence, logs one warning, and is not tried again.
 
     Args:
-        name: of a family or operator and of what is asked for, such as ``"dependency_marginals"``.
-        scores: a tensor of the type and on the device that are asked for.
+        name: of a family or operator and of the quantity, such as ``"dependency_marginals"``.
+        scores: a tensor with the requested dtype and device.
     """
     if scores.is_cpu and not _INTERPRETED:
         return None
@@ -70,7 +70,7 @@ def function(name: str, scores: Tensor) -> Function | None:
 
 
 def status(device: torch.device | None = None) -> str:
-    """In one line, which kernels run on a device, by default the current one, or why there are none."""
+    """One line that says which kernels run on a device, by default the current one, or why none do."""
     try:
         triton = _triton(_current() if device is None else device)
     except _UnusableError as reason:
@@ -121,7 +121,7 @@ def _guarded(name: str, launch: Callable[..., None]) -> Function:
                     launch([each.contiguous() for each in scores], own, given, results, numbers)
             except torch.OutOfMemoryError:
                 raise
-            except Exception as error:  # of the compiler, of ptxas, of the driver: their types are many
+            except Exception as error:  # from the compiler, ptxas or the driver, of many types
                 _FAILED[name] = _reason(error)
                 _LOGGER.warning("%s runs in plain torch, exact but slower: %s", name, _FAILED[name])
         if name in _FAILED:
@@ -134,7 +134,7 @@ def _guarded(name: str, launch: Callable[..., None]) -> Function:
 
 
 def _reason(error: BaseException) -> str:
-    """In one line: Triton's compiler begins with the place, and says what is wrong at the end, of the first error."""
+    """The root cause in one line: messages of Triton's compiler begin with the place and end with what is wrong."""
     while error.__cause__ is not None:
         error = error.__cause__
     lines = str(error).strip().split("\n")

@@ -1,9 +1,10 @@
-"""The best dependency tree: Edmonds' algorithm, all cycles of a sentence contracted in one round.
+"""The best dependency tree: Edmonds' algorithm, with all cycles of a sentence contracted in each round.
 
-Each component takes its best entering arc, whose score is then subtracted from all that enter it, and the components on
-a cycle become one, until there is no cycle. On the way back a component keeps its arc unless a later arc enters exactly
-it. A component goes by the lowest of its nodes. With a single root, arcs from it are taken where nothing else is left.
-Of equal arcs the one into the first word is taken, from the head with the lowest id.
+Each component takes its best entering arc, whose score is then subtracted from those of all arcs that enter it, and the
+components on a cycle are merged, until there is no cycle. When the rounds are undone, a component keeps its arc unless
+an arc of a later round enters this very component. A component is named after its lowest node. With a single root, arcs
+from it are taken only where there are no others. Of equal arcs, the one into the first word is taken, from the head
+with the lowest id.
 
 Reference: Edmonds (1967), Optimum branchings; Zmigrod, Vieira and Cotterell (2020), Please mind the root.
 """
@@ -17,7 +18,7 @@ from structattn.kernels.gpu.selection import LARGE, any_of, clear, mark
 
 @triton.jit
 def _better(best, chosen, score, alternative, AXIS: tl.constexpr):
-    """The best score so far and the first alternative that has it, when further ones are known along an axis."""
+    """The best score and the first alternative that has it, among those so far and further ones along an axis."""
     top = tl.max(score, AXIS, keep_dims=True)
     first = tl.min(tl.where(score == top, alternative, LARGE), AXIS, keep_dims=True)
     return tl.maximum(best, top), tl.where(top > best, first, chosen)
@@ -64,7 +65,7 @@ def _enter_components(
     """Writes the best arc into each component: its score, word and head, and the component that it comes from.
 
     Returns:
-        Whether there is one for each.
+        Whether every component has one.
     """
     found = tl.full([1, 1], 1, tl.int32)
     for begin in range(0, length + 1, LANES):
@@ -101,7 +102,7 @@ def _enter_components(
 
 @triton.jit
 def _subtract(gains, taken, component, length, size, WORDS: tl.constexpr, HEADS: tl.constexpr):
-    """Takes the best score of each component out of all that enter it."""
+    """Subtracts the best score of each component from those of all arcs that enter it."""
     for first in range(1, length + 1, WORDS):
         word = first + tl.arange(0, WORDS)[:, None]
         mine = tl.load(component + word, mask=word <= length, other=0)
@@ -115,10 +116,10 @@ def _subtract(gains, taken, component, length, size, WORDS: tl.constexpr, HEADS:
 
 @triton.jit
 def _contract(pointers, component, contracted, length, size, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Writes the components in which cycles have become one, and returns whether there were any.
+    """Writes the components after merging those on a cycle, and returns whether there were any cycles.
 
-    Pointers lead from each component to the one that its arc comes from; followed far enough they end on a cycle, or at
-    the root, and the lowest component on the way is known.
+    Pointers lead from each component to the one that its arc comes from; followed far enough, they end on a cycle or at
+    the root, and the lowest component on the way is recorded.
     """
     reach, old, new = 1, pointers, pointers + 2 * size
     while reach <= length:
@@ -149,7 +150,7 @@ def _contract(pointers, component, contracted, length, size, SPLITS: tl.constexp
 
 @triton.jit
 def _undo(components, entered, starts, rounds, length, size, LANES: tl.constexpr):
-    """From the arcs that enter components to those of nodes, which stand in the first row in the end."""
+    """Converts the arcs that enter components to those that enter nodes, which end up in the first row."""
     for step in range(1, rounds):
         here = (rounds - 1 - step) * size
         for begin in range(0, length + 1, LANES):
@@ -169,7 +170,7 @@ def _undo(components, entered, starts, rounds, length, size, LANES: tl.constexpr
 def arborescence_kernel(
     scores, lengths, parts, gains, known, words, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr
 ):
-    """The best tree of one sentence; zeros where none is possible.
+    """The best tree of one sentence; zeros if no tree is possible.
 
     Args:
         scores: ``(batch, word, head)``, in any floating type.
@@ -178,7 +179,7 @@ def arborescence_kernel(
         gains: for each sentence ``(words + 3) * (words + 1)`` numbers, float64.
         known: for each sentence ``(3 * words + 8) * (words + 1)`` numbers, int32.
         words: of the longest sentence.
-        SINGLE: whether exactly one word hangs from the root.
+        SINGLE: whether exactly one word has the root as its head.
         SPLITS: rows of a tile.
         LANES: columns of a tile.
     """

@@ -10,7 +10,7 @@ from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
 @triton.jit
 def arcs(first, start, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
-    """Ids of words and heads of a tile, offsets of their arcs, and which arcs there are."""
+    """Ids of words and heads of a tile, offsets of their arcs, and which arcs exist."""
     word = first + tl.arange(0, WORDS)[:, None] + 1
     head = start + tl.arange(0, HEADS)[None, :]
     return word, head, (word - 1) * (words + 1) + head, (word <= length) & (head <= length) & (word != head)
@@ -18,13 +18,13 @@ def arcs(first, start, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
 
 @triton.jit
 def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr):
-    """Writes the best score of each word and, for a vector, its entry there.
+    """Writes the best score of each word and, if there is a vector, its entry there.
 
-    Every tree has one head for each word: a constant may be taken out of a row of scores, and out of a row of the
-    vector. With the best head at zero nothing cancels where the scores are peaked.
+    Every tree has one head for each word, so a constant may be subtracted from a row of scores, and from a row of the
+    vector. With the best head at zero, nothing cancels where the scores are peaked.
 
     Returns:
-        The sum of all that is taken out of the scores, the part of it that is taken out of those of the root, and a
+        The total subtracted from the score of a tree, the part of it subtracted from the scores of the root, and a
         power of two near the largest entry of the vector.
     """
     total = tl.full([1, 1], 0.0, tl.float64)
@@ -63,13 +63,13 @@ def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WO
 
 @triton.jit
 def arc_weights(table, source, growth: tl.constexpr, tile, length, words):
-    """Weights of a tile of arcs such as a table has.
+    """Weights of a tile of arcs in the format of a table.
 
     Args:
         table: of numbers.
-        source: scores and vector of the sentence, the latter None if there is none; what `take_out_best` has written;
-            what is taken out of the scores of the root; the unit of the vector.
-        growth: what else is taken out of each score.
+        source: scores and vector of the sentence, the latter None if there is none; the output of `take_out_best`; the
+            amount subtracted from the scores of the root; the unit of the vector.
+        growth: a further amount subtracted from each score.
         tile: from `arcs`.
         length: of the sentence.
         words: of the longest sentence.
@@ -92,9 +92,9 @@ def load_weights(source, parts, growth: tl.constexpr, tables, length, words, WOR
     """Weights of all arcs by width and start of their spans; zero in the results where there is no arc.
 
     Args:
-        source: as of `arc_weights`.
+        source: as in `arc_weights`.
         parts: of the sentence, or None.
-        growth: what else is taken out of each score.
+        growth: a further amount subtracted from each score.
         tables: the first two, of weights to the right and to the left.
         length: of the sentence.
         words: of the longest sentence.

@@ -1,7 +1,7 @@
 """Forward-backward for linear chains: one program instance for each sentence, and one barrier for each word.
 
-All numbers have exponents: a step waits for the one before it, not for arithmetic. What a step does is in
-`chain_walks`.
+All numbers have exponents, because a step is limited by waiting for the previous one, not by arithmetic. The steps are
+in `chain_walks`.
 
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields.
 """
@@ -33,7 +33,7 @@ from structattn.kernels.gpu.vectors import power_near, rounded
 
 @triton.jit
 def _kept(memory, words, states, DUAL: tl.constexpr, BEST: tl.constexpr):
-    """Tables of A, X and the outside of X, a row per word; and where what is taken out of scores stands."""
+    """Tables of A, X and the outside of X, a row per word; and where the amounts subtracted from the scores are."""
     plane = 3 * words * states
     form = distances(plane, DUAL, True, BEST)
     tables = (
@@ -46,7 +46,7 @@ def _kept(memory, words, states, DUAL: tl.constexpr, BEST: tl.constexpr):
 
 @triton.jit
 def _cells(words, states, DUAL: tl.constexpr):
-    """How many numbers are kept of a sentence: those above, and sums of transitions."""
+    """How many numbers are kept for a sentence: those above, and sums of transitions."""
     return (2 + DUAL) * 3 * words * states + 3 * words + states * states
 
 
@@ -81,13 +81,13 @@ def chain_kernel(
         log_partition: ``(batch,)``, or None.
         parts: shaped like the scores: marginals, or the product; or None.
         transition_parts: those of the transitions for each sentence, or None.
-        memory: for each sentence what is kept of each word, and sums of transitions; float64.
+        memory: for each sentence, the numbers kept for each word, and sums of transitions; float64.
         words: of the longest sentence.
-        states: their number.
+        states: number of states.
         transition_stride: from the transitions of a sentence to those of the next.
         PER_POSITION: whether each position has transitions of its own.
         DUAL: whether there is a vector.
-        BEST: whether best scores are looked for.
+        BEST: whether to find best scores.
         ROWS: how many states are added at a time.
         COLUMNS: a power of two no smaller than the number of states.
     """
@@ -122,7 +122,7 @@ def chain_kernel(
         tl.store(place, rounded(numbers.log(sum_of_sequences) + total, log_partition))
     if parts is not None:
         clear(parts + length * states, (words - length) * states, ROWS * COLUMNS)
-        # A tuple takes None from an argument, not from a variable.
+        # In Triton, a tuple accepts None from an argument, not from a variable.
         results = (parts, transition_parts, unit if DUAL else 1.0)
         if transition_parts is not None:
             if PER_POSITION:
@@ -184,7 +184,7 @@ def chain_descent_kernel(
         step = transition(A, steps, word - 1, row, state, real)
         ways = numbers.multiply(read(A, word - 1, row, real), step)
         if streams is None:
-            # Equal is what is equal after rounding, as on the CPU.
+            # Scores are equal if they are equal after rounding, as on the CPU.
             own = tl.load(scores + word * states + state, mask=state >= 0, other=0.0).to(tl.float64)
             ways = numbers.multiply(ways, (None, None, own))
         state = _chosen(ways, uniform(key, 0, state, here + word), row)
@@ -198,7 +198,7 @@ def _chosen(ways, number, row):
 
 
 def marginals(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
-    """Log-partition and marginals, each where it is wanted; of the states wherever those of the transitions are."""
+    """Log-partition and marginals, each if it is wanted; those of the states whenever those of the transitions are."""
     _launch(scores, lengths, [None, None], results, sizes)
 
 

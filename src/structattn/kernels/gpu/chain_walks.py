@@ -1,4 +1,4 @@
-"""Filtering and smoothing of a linear chain: along the words of a sentence and back, one barrier for each.
+"""Filtering and smoothing of a linear chain: along the words of a sentence and back, one barrier for each word.
 
 ``A[t,c] = U[t,c] X[t,c]`` with ``X[t,c] = sum_b A[t-1,b] T[t-1,b,c]``, and back, with ``o`` for outside, ``oX = U oA``,
 ``oA[t,b] = sum_c oX[t+1,c] T[t,b,c]``.
@@ -24,7 +24,7 @@ def go_forward(tables, own, steps, length, states, ROWS: tl.constexpr, COLUMNS: 
         own: what `states.unary` reads.
         steps: what `states.transition` reads.
         length: of the sentence.
-        states: their number.
+        states: number of states.
         ROWS: how many states are added at a time.
         COLUMNS: a power of two no smaller than the number of states.
     """
@@ -49,7 +49,7 @@ def go_forward(tables, own, steps, length, states, ROWS: tl.constexpr, COLUMNS: 
 
 @triton.jit
 def at_end(tables, length, states, ROWS: tl.constexpr):
-    """The sum over all sequences; arguments as of `go_forward`."""
+    """The sum over all sequences; arguments as in `go_forward`."""
     A, _, _ = tables
     last = zeros(A, ROWS, 1)
     for first in range(0, states, ROWS):
@@ -112,8 +112,8 @@ def go_back(
         goal: the outside of all sequences.
         own: see `go_forward`.
         steps: see `go_forward`.
-        results: where the probabilities of the states go; where those of the transitions go, or where they are added up
-            for all positions in float64, or None; and what they are multiplied by.
+        results: where the probabilities of the states are written; where those of the transitions are written, or added
+            up for all positions in float64, or None; and the factor that they are multiplied by.
         length: see `go_forward`.
         states: see `go_forward`.
         PER_POSITION: whether each position has transitions of its own.

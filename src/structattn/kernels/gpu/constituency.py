@@ -30,7 +30,7 @@ from structattn.kernels.gpu.tables import (
 from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, report_sum, starts, tile_of, widths
 from structattn.kernels.gpu.vectors import rounded
 
-# What is kept of a sentence beside its chart: what is taken out of all trees, and the unit of the vector.
+# Numbers kept for a sentence besides its chart: the amount subtracted from all trees, and the unit of the vector.
 _FURTHER = tl.constexpr(2)
 
 
@@ -150,7 +150,7 @@ def constituency_kernel(
 
 @triton.jit
 def _descend(parts, tables, key, length, size, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Marks the phrases of one tree in the result, which is zero where none is possible."""
+    """Marks the phrases of one tree in the result, which is zero if no tree is possible."""
     _, B, X, _ = tables
     clear(parts, size * size, SPLITS * LANES)
     numbers.barrier()

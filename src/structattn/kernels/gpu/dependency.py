@@ -1,9 +1,9 @@
-"""Eisner's program: one program instance for each sentence or tile, and one barrier for each width of spans.
+"""Eisner's algorithm: one program instance for each sentence or tile, and one barrier for each width of spans.
 
-With ``w`` the width and ``s`` the start of a span, ``X[w,s] = sum_k CR[k,s] CL[w-1-k,s+k+1]``,
-``IR = X W(s -> s+w)``, ``IL = X W(s+w -> s)``, ``CR[w,s] = IR[w,s] + sum_k IR[k,s] CR[w-k,s+k]`` and
+With ``w`` the width and ``s`` the start of a span, ``X[w,s] = sum_k CR[k,s] CL[w-1-k,s+k+1]``, ``IR = X W(s -> s+w)``,
+``IL = X W(s+w -> s)``, ``CR[w,s] = IR[w,s] + sum_k IR[k,s] CR[w-k,s+k]`` and
 ``CL[w,s] = IL[w,s] + sum_k CL[k,s] IL[w-k,s+k]``, with ``0 < k < w`` in the last two: all tables of a width need only
-narrower spans and what the same lane has just found.
+narrower spans and what the same lane has just computed.
 
 Reference: Eisner (2000), Bilexical grammars and their cubic-time parsing algorithms.
 """
@@ -22,13 +22,13 @@ from structattn.kernels.gpu.selection import is_own, of_structure
 from structattn.kernels.gpu.tables import distances, of_sentence, ones, read, sum_over_splits, triangles, write, zeros
 from structattn.kernels.gpu.tiles import DOWN, PREPARE, SUM, UP, in_tiles, report_sum, starts, tile_of, widths
 
-# The number of trees grows like (27/4)^n; its logarithm is taken out of each word.
+# The number of trees grows like (27/4)^n; about the logarithm of 27/4 is subtracted from each word.
 _LOG_GROWTH = tl.constexpr(1.9)
 
 
 @triton.jit
 def _tables(memory, size, plane, form):
-    """Weights to the right and to the left, X, IR, IL, CR, CL, the outsides of X, CR, CL; what is left of a root."""
+    """Weights to the right and to the left, X, IR, IL, CR, CL, the outsides of X, CR, CL; what lies left of a root."""
     return (
         triangles(memory, 0, size, form),
         triangles(memory, 1, size, form),
@@ -56,7 +56,7 @@ def _prepare(
     SPLITS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """Weights of arcs, and ones for spans without an arc; what was taken out, and the unit of the vector, are kept."""
+    """Writes weights of arcs, ones for spans without an arc, the amount subtracted, and the unit of the vector."""
     scores, vector, taken = source
     total, root, unit = take_out_best(scores, vector, taken, length, words, SINGLE, SPLITS, LANES)
     # No word is at position 0.
@@ -89,7 +89,7 @@ def _inside(tables, length, tile, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LA
             write(X, width, start, inner, real)
             write(IR, width, start, right, real)
             write(CR, width, start, numbers.settle(whole), real)
-            # The root is no word: nothing leads to position 0.
+            # The root is not a word: no arc leads to position 0.
             real = real & (start > 0)
             left = numbers.settle(numbers.multiply(inner, read(WL, width, start, real)))
             whole = numbers.add(sum_over_splits(CL, IL, width, start, 1, 0, real, SPLITS), left)
@@ -100,7 +100,7 @@ def _inside(tables, length, tile, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LA
 
 @triton.jit
 def _add_over_roots(tables, length, SPLITS: tl.constexpr):
-    """Keeps what stands left of each single root with its arc, and before these the sum over all trees."""
+    """Writes what lies left of each single root times its arc, and before these the sum over all trees."""
     WR, _, _, _, _, CR, CL, _, _, _, under_root = tables
     place = tl.full([1, 1], 0, tl.int32)
     total = zeros(WR, SPLITS, 1)
@@ -147,7 +147,7 @@ def dependency_kernel(
     """Log-partition and marginals of the arcs of one sentence, or the Hessian times a vector.
 
     Scores are ``(batch, word, head)``; for the other arguments see `launch.Call`, `launch.launch_twice` and
-    `tiles.in_tiles`. ``SINGLE`` says whether exactly one word hangs from the root.
+    `tiles.in_tiles`. ``SINGLE`` says whether exactly one word has the root as its head.
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)

@@ -1,7 +1,8 @@
-"""Eisner's program, chosen from: a best tree, or a random one, from the whole sentence down.
+"""Choosing from the chart of Eisner's algorithm: a best tree, or a random one, from the whole sentence down.
 
-A span to the right ``CR[w,s]`` takes ``IR[k,s] CR[w-k,s+k]`` and one to the left ``CL[k,s] IL[w-k,s+k]``: an arc, which
-is marked in the result. Below an arc is ``X[w,s]``, which takes ``CR[k,s] CL[w-1-k,s+k+1]``.
+A span to the right, ``CR[w,s]``, is split into ``IR[k,s] CR[w-k,s+k]``, and one to the left into
+``CL[k,s] IL[w-k,s+k]``: each has an arc, which is marked in the result. Below an arc is ``X[w,s]``, which is split into
+``CR[k,s] CL[w-1-k,s+k+1]``.
 """
 
 import triton
@@ -17,13 +18,13 @@ _HALVES, _RIGHT, _LEFT, _ROOT = tl.constexpr(0), tl.constexpr(1), tl.constexpr(2
 
 @triton.jit
 def _place(width, start, size, upside_down: tl.constexpr):
-    """Where a mark stands: those of both directions share ``(size + 1) * size`` cells, as tables do."""
+    """The offset of a mark: both directions share ``(size + 1) * size`` cells, as tables do."""
     return size * size - width * (size - 1) + start if upside_down else width * size + start
 
 
 @triton.jit
 def _begin(parts, marks, tables, key, length, size, SINGLE: tl.constexpr, SPLITS: tl.constexpr):
-    """Marks the whole sentence, or what is under a root, unless nothing is possible."""
+    """Marks the whole sentence, or the spans under a single root, unless no tree is possible."""
     _, _, _, _, _, CR, _, _, _, _, under_root = tables
     here = tl.full([1, 1], 0, tl.int32)
     if SINGLE:
@@ -41,7 +42,7 @@ def _begin(parts, marks, tables, key, length, size, SINGLE: tl.constexpr, SPLITS
 
 @triton.jit
 def _arcs(parts, marks, tables, key, width, start, mask, size, SPLITS: tl.constexpr):
-    """The first arc of each marked span of a width, and the mark of what is left of it."""
+    """Marks the first arc of each marked span of a width, and the remainder of the span."""
     _, _, _, IR, IL, CR, CL, _, _, _, _ = tables
     end = start + width
     real = marked(marks, _place(width, start, size, False), mask)
@@ -50,7 +51,7 @@ def _arcs(parts, marks, tables, key, width, start, mask, size, SPLITS: tl.conste
         k = choose(IR, CR, read(CR, width, start, real), number, width, start, 1, width + 1, 0, real, SPLITS)
         mark(parts, (start + k - 1) * size + start, real)
         mark(marks, _place(width - k, start + k, size, False), real & (k < width))
-    # The root is no word.
+    # The root is not a word.
     real = marked(marks, _place(width, start, size, True), mask & (start > 0))
     if any_of(real):
         number = uniform(key, _LEFT, start, end)
@@ -61,7 +62,7 @@ def _arcs(parts, marks, tables, key, width, start, mask, size, SPLITS: tl.conste
 
 @triton.jit
 def _halves(parts, marks, tables, key, width, start, mask, size, SPLITS: tl.constexpr):
-    """What is below arcs of a width, in either direction."""
+    """Marks the spans below the arcs of a width, in either direction."""
     _, _, X, _, _, CR, CL, _, _, _, _ = tables
     end = start + width
     real = marked(parts, (end - 1) * size + start, mask)
@@ -75,7 +76,7 @@ def _halves(parts, marks, tables, key, width, start, mask, size, SPLITS: tl.cons
 
 @triton.jit
 def descend(parts, marks, tables, key, length, words, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Writes the arcs of one tree; zeros where none is possible."""
+    """Writes the arcs of one tree; zeros if no tree is possible."""
     size = words + 1
     lowest: tl.constexpr = 1 if SINGLE else 0
     clear(parts, words * size, SPLITS * LANES)

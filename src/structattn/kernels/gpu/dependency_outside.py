@@ -1,4 +1,4 @@
-"""Eisner's program downwards: every cell pulls what its parents hold; ``o`` stands for outside.
+"""Eisner's algorithm downwards: every cell pulls from its parents; ``o`` stands for outside.
 
 With ``w`` the width and ``s`` the start of a span:
 ``oCR[w,s] = sum_k oX[w+k,s] CL[k-1,s+w+1] + sum_k oCR[w+k,s-k] IR[k,s-k]``, ``oIR = sum_k oCR[w+k,s] CR[k,s+w]``,
@@ -19,7 +19,7 @@ from structattn.kernels.gpu.vectors import rounded
 def outside(
     parts, unit, goal, tables, length, words, tile, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr
 ):
-    """Writes the probability of each arc of a tile, or its derivative in a unit; those of a single root are missing."""
+    """Writes the probability of each arc of a tile, or its derivative in a unit; omits arcs from a single root."""
     WR, WL, X, IR, IL, CR, CL, oX, oCR, oCL, under_root = tables
     lowest: tl.constexpr = 1 if SINGLE else 0
     narrowest, widest = widths(tile, length - lowest)
@@ -56,7 +56,7 @@ def outside(
             tl.store(parts + (end - 1) * (words + 1) + start, arc, mask=real)
             of_inner = numbers.pull_only(from_item, item, read(WR, width, start, real), inner)
 
-            # The same to the left; the root is no word.
+            # The same to the left; the root is not a word.
             word = real & (start > 0)
             child = read(CL, width, start, word)
             own = pull_from_left(oX, CR, child, width, start, lowest, left_most, 1, word, SPLITS)

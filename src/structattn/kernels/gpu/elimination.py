@@ -1,17 +1,19 @@
-"""The matrix-tree theorem without subtractions: nodes leave the graph one after the other, and come back.
+"""The matrix-tree theorem without subtractions: nodes are eliminated one after the other, and restored.
 
-With ``A[m,h]`` the weight of head ``h`` for word ``m``, taking ``k`` out of the graph takes ``d = sum_h A[k,h]`` out of
-the sum over all trees and leaves ``A[m,h] + s[h] A[m,k]``, where ``s[h] = A[k,h] / d`` is the share of the detours over
-``k`` that start at ``h``. With a single root its row ``r`` stands apart: ``d`` sums over words, ``f = r[k] + d`` is
-taken out, and ``(d r[m] + r[k] A[m,k]) / f`` is left of the row.
+With ``A[m,h]`` the weight of head ``h`` for word ``m``, eliminating ``k`` takes the factor ``d = sum_h A[k,h]`` out of
+the sum over all trees and leaves the weights ``A[m,h] + s[h] A[m,k]``, where ``s[h] = A[k,h] / d`` is the share of the
+detours through ``k`` that start at ``h``. With a single root, its row ``r`` is separate: ``d`` sums over words, the
+factor is ``f = r[k] + d``, and the row becomes ``(d r[m] + r[k] A[m,k]) / f``.
 
-An arc that is left is a sum of positive terms; each of them, the arc itself and the detours, has a share of its
-probability. So nodes come back by the *outsides* of `kernels.gpu.numbers`, ``oA`` those of ``A``. What is subtracted on
-the way is an expected number of arcs: the probability of ``A[k,h]`` is ``e[h] + s[h] (1 - sum_j e[j])``, with ``e[h]``
-the expected number of detours over ``k`` from ``h``; with a single root, not one but the probability of ``d`` in ``f``.
+The weight of a remaining arc is a sum of positive terms, the old arc and the detours, and each has a share of its
+probability. Nodes are therefore restored with the *outsides* of `kernels.gpu.numbers`; ``oA`` are those of ``A``. The
+quantity subtracted on the way is an expected number of arcs: the probability of ``A[k,h]`` is
+``e[h] + s[h] (1 - sum_j e[j])``, with ``e[h]`` the expected number of detours through ``k`` from ``h``; with a single
+root, the 1 is replaced by the probability of ``d`` in ``f``.
 
-Tables have a row for each word and a column for each head. There is no word 0: its row holds the sum over all trees and
-``d`` in ``A``, and in ``oA``, in turns with the column of the root, the outsides of the row of a single root.
+Tables have a row for each word and a column for each head. There is no word 0, so its row is free: in ``A`` it contains
+the sum over all trees and ``d``, and in ``oA``, alternating with the column of the root, the outsides of the row of a
+single root.
 
 Reference: Koo et al. (2007), Structured prediction models via the matrix-tree theorem; Grassmann, Taksar and Heyman
 (1985), Regenerative analysis and steady state distributions for Markov chains.
@@ -26,10 +28,10 @@ from structattn.kernels.gpu.tables import ones, read, write, zeros
 
 @triton.jit
 def shares(A, inner, k, head, real, SINGLE: tl.constexpr):
-    """Of the detours over ``k``, the shares that start at some heads.
+    """The shares of the detours through ``k`` that start at given heads.
 
     They are settled, so that no detour has a larger exponent than the arc that it becomes a part of. A node that no
-    word can head hangs from a single root; then its in-weights may go to zero together.
+    word can head is attached to the single root; then its in-weights may go to zero together.
     """
     share = numbers.settle(numbers.multiply(read(A, k, head, real), numbers.inverse(inner)))
     if SINGLE:
@@ -40,7 +42,7 @@ def shares(A, inner, k, head, real, SINGLE: tl.constexpr):
 
 @triton.jit
 def root_shares(R, inner, k):
-    """With a single root, its arc to ``k``, what is taken out of the sum, and the shares of words and arc in it."""
+    """With a single root: its arc to ``k``, the factor taken out of the sum, and the shares of words and arc in it."""
     here = tl.full([1, 1], 0, tl.int32) + k
     from_root = read(R, here, here, here > 0)
     factor = numbers.settle(numbers.add(from_root, inner))
@@ -51,13 +53,14 @@ def root_shares(R, inner, k):
 
 @triton.jit
 def eliminate(A, R, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Takes out one node after the other, the last one first.
+    """Eliminates one node after the other, the last one first.
 
     Args:
-        A: weights of the arcs; in the end each is that of the graph in which one of its ends is the last node.
-        R: with a single root a row for each node, of the weights of its arcs when that node leaves; its first is given.
+        A: weights of the arcs; in the end, each is its weight in the graph in which one of its ends is the last node.
+        R: with a single root, a row for each node: the weights of the root's arcs when that node is eliminated, given
+            for the first elimination.
         length: of the sentence.
-        SINGLE: whether exactly one word hangs from the root.
+        SINGLE: whether exactly one word has the root as its head.
         SPLITS: rows of a tile.
         LANES: columns of a tile.
 
@@ -100,9 +103,9 @@ def eliminate(A, R, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: t
 
 @triton.jit
 def _root_row(k, word):
-    """Row and column where the outside of an arc from a single root stands when ``k`` is back.
+    """Row and column of the outside of an arc from a single root once ``k`` is restored.
 
-    They change with each ``k``: what is read and then added up must not be written to.
+    They alternate with ``k``, because values that are still read and summed must not be overwritten.
     """
     odd = k % 2
     return word * odd, word * (1 - odd)
@@ -110,7 +113,7 @@ def _root_row(k, word):
 
 @triton.jit
 def read_root_row(oA, k, word, mask):
-    """Outsides of the arcs from a single root when ``k`` is back."""
+    """Outsides of the arcs from a single root once ``k`` is restored."""
     row, column = _root_row(k, word)
     return read(oA, row, column, mask)
 
@@ -123,10 +126,10 @@ def _write_root_row(oA, k, word, number, mask):
 
 @triton.jit
 def _starts(A, oA, inner, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Writes the outsides of the shares of the detours over ``k`` where those of its own arcs will stand.
+    """Writes the outsides of the shares of the detours through ``k`` where those of its own arcs will be.
 
     Returns:
-        The expected number of detours over ``k``.
+        The expected number of detours through ``k``.
     """
     lowest: tl.constexpr = 1 if SINGLE else 0
     detours = numbers.zero(1, LANES, True, oA[3] is not None, False)
@@ -147,10 +150,10 @@ def _starts(A, oA, inner, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: 
 
 @triton.jit
 def _ends(A, R, oA, inner, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Writes the outsides of the arcs from ``k`` on; with a single root also those of its row before ``k`` left.
+    """Writes the outsides of the arcs with head ``k``; with a single root also those of its row before the elimination.
 
     Returns:
-        With a single root, the probability that its arc stays, and the outside of the share of the arc over ``k``.
+        With a single root, the probability that its arc stays, and the outside of the share of the arc through ``k``.
     """
     lowest: tl.constexpr = 1 if SINGLE else 0
     stayed = numbers.zero(1, LANES, True, oA[3] is not None, False)
@@ -179,14 +182,14 @@ def _ends(A, R, oA, inner, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES:
 
 @triton.jit
 def restore(A, R, oA, length, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Puts one node after the other back, the first one first, and writes the outside of each arc.
+    """Restores one node after the other, the first one first, and writes the outside of each arc.
 
     Args:
-        A: what `eliminate` has left.
-        R: what `eliminate` has left.
+        A: as left by `eliminate`.
+        R: as left by `eliminate`.
         oA: the outsides of the arcs; for those from a single root see `read_root_row`.
         length: of the sentence.
-        SINGLE: whether exactly one word hangs from the root.
+        SINGLE: whether exactly one word has the root as its head.
         SPLITS: rows of a tile.
         LANES: columns of a tile.
     """

@@ -1,4 +1,4 @@
-"""How a kernel is started."""
+"""Launching kernels."""
 
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
@@ -10,9 +10,9 @@ Scores = Sequence[Tensor]
 Tensors = Sequence[Tensor | None]
 Sizes = Sequence[int]
 Function = Callable[[Scores, Tensor, Tensors, Tensors, Sizes], None]
-# Multiply-adds are fused, as in the compiled kernels; said here because the default of Triton is about to change.
+# Multiply-adds are fused, as in the compiled kernels; set explicitly because Triton's default is about to change.
 OPTIONS = {"num_warps": 8, "enable_fp_fusion": True}
-# For walks along a sequence, in which there is little to do at a time.
+# For walks along a sequence, in which each step does little work.
 ONE_WARP = OPTIONS | {"num_warps": 1}
 # In charts: how many splits are added at a time, and how many spans of a width there are in a tile.
 CHART_TILE = {"SPLITS": 16, "LANES": 32}
@@ -27,8 +27,8 @@ class Call(NamedTuple):
         scores: ``(batch, *part)``, in any floating type.
         lengths: ``(batch,)``, int64.
         vector: shaped like the scores, for the Hessian-vector product; None for marginals.
-        log_partition: ``(batch,)``, where it goes, or None.
-        parts: shaped like the scores, where marginals or the product go, or None.
+        log_partition: ``(batch,)``, written, or None.
+        parts: shaped like the scores, written with the marginals or the product, or None.
     """
 
     scores: Tensor
@@ -38,12 +38,13 @@ class Call(NamedTuple):
     parts: Tensor | None = None
 
 
-# (call, trusted, memory, words, plane, constants): launches what fills the charts of a call, see `launch_twice`.
+# (call, trusted, memory, words, plane, constants): launches the kernel that fills the charts of a call, see
+# `launch_twice`.
 Fill = Callable[..., None]
 
 
 def in_one(kernel: Any) -> Fill:
-    """A kernel of charts of which one program does all there is to do for a sentence."""
+    """A chart kernel in which one program instance computes a whole sentence."""
 
     def fill(call: Call, *further: object, **constants: Any) -> None:
         kernel[(len(call.scores),)](*call, *further, **constants)
@@ -52,7 +53,7 @@ def in_one(kernel: Any) -> Fill:
 
 
 def functions_of(launch: Callable[[Call, Sizes], object]) -> tuple[Function, Function]:
-    """Marginals, and Hessian-vector products, of a family that has one array of scores.
+    """The functions for marginals and Hessian-vector products of a family that has one array of scores.
 
     Args:
         launch: given a call and sizes, writes the log-partition and the marginals, or with a vector the Hessian of the
@@ -64,28 +65,28 @@ def functions_of(launch: Callable[[Call, Sizes], object]) -> tuple[Function, Fun
 
     def hvp(scores: Scores, lengths: Tensor, given: Tensors, results: Tensors, sizes: Sizes) -> None:
         vector = given[0]
-        assert vector is not None  # that of the first array always is given
+        assert vector is not None  # that of the first array is always given
         launch(Call(scores[0], lengths, vector.contiguous(), None, results[0]), sizes)
 
     return marginals, hvp
 
 
 def launch_twice(fill: Fill, call: Call, words: int, *, plane: int, further: int = 0, **constants: Any) -> None:
-    """Launches a chart program without exponents, and with them for the sentences for which these were needed.
+    """Launches a chart program without exponents, then with exponents for the sentences that need them.
 
     Args:
-        fill: launches a kernel, which takes a call; ``trusted``, where it notes for each sentence whether doubles have
-            sufficed, int32, and returns at once if they have; ``memory`` for tables and what else it keeps, float64;
-            ``words``, ``plane``, and of constants ``EXTENDED``, whether numbers have exponents, ``SPLITS``, ``LANES``
-            and those of the family.
+        fill: launches a kernel that takes a call; ``trusted``, int32, where it records for each sentence whether
+            doubles sufficed (the second launch then returns at once); ``memory`` for tables and other numbers that it
+            keeps, float64; ``words`` and ``plane``; and the constants ``EXTENDED`` (whether numbers have exponents),
+            ``SPLITS``, ``LANES`` and those of the family.
         call: what it reads and writes.
         words: of the longest sentence.
         plane: cells in all tables of a sentence.
-        further: what else it keeps of a sentence.
+        further: how many other numbers it keeps for a sentence.
         constants: of the family.
     """
     batch = len(call.scores)
-    # With slopes, with exponents: the second launch needs most.
+    # Values, slopes if there is a vector, and exponents: the second launch needs the most memory.
     cells = plane * (2 + (call.vector is not None)) + further
     memory = call.scores.new_empty(batch * cells, dtype=torch.float64)
     trusted = call.lengths.new_empty(batch, dtype=torch.int32)
@@ -95,7 +96,7 @@ def launch_twice(fill: Fill, call: Call, words: int, *, plane: int, further: int
 
 
 class Selection(NamedTuple):
-    """What structures are chosen by, and where they go.
+    """The inputs for choosing structures, and where the structures are written.
 
     Attributes:
         scores: arrays ``(batch, *part)``, in any floating type.
@@ -111,7 +112,7 @@ class Selection(NamedTuple):
 
 
 def selections_of(choose: Callable[[Selection, Sizes], object]) -> tuple[Function, Function]:
-    """A best structure, and random ones, of a family.
+    """The functions for a best structure, and for random ones, of a family.
 
     Args:
         choose: given a selection and sizes, writes the structures.
@@ -144,20 +145,20 @@ def select(
     chart: dict[str, Any],
     **constants: Any,
 ) -> None:
-    """Fills charts and chooses from them: by best scores, or at random without exponents and with them.
+    """Fills charts and chooses structures from them: the best, or random ones without and then with exponents.
 
     Args:
-        fill: as of `launch_twice`.
-        descent: a kernel that takes lengths, streams, parts, what ``fill`` has written to ``trusted`` and ``memory``,
-            room for marks if it has any, the number of sentences, words and plane, and constants. It works on one
-            structure.
-        selection: what structures are chosen by, and where they go.
+        fill: as in `launch_twice`.
+        descent: a kernel that chooses one structure. It takes lengths, streams, parts, ``trusted`` and ``memory`` as
+            written by ``fill``, room for marks if there are any, the number of sentences, words and plane, and
+            constants.
+        selection: the inputs, and where the structures are written.
         words: of the longest sentence.
-        plane: as of `launch_twice`.
-        further: as of `launch_twice`.
-        marks: how many there are in a structure.
-        mark_type: their type.
-        chart: constants of the kernel that is launched by ``fill``.
+        plane: as in `launch_twice`.
+        further: as in `launch_twice`.
+        marks: number of marks of a structure.
+        mark_type: their dtype.
+        chart: constants of the kernel that ``fill`` launches.
         constants: of the family.
     """
     (scores,), lengths, streams, parts = selection

@@ -1,10 +1,10 @@
-"""Numbers of the Triton kernels: doubles, with a directional derivative or an exponent of their own where asked for.
+"""Numbers of the Triton kernels: doubles, optionally with a directional derivative and a separate exponent.
 
-A number is a tuple ``(value, slope, exponent)`` of float64 tiles; slope and exponent are None where there are none, so
-one kernel makes four: log-partition and marginals, Hessian-vector products, and both at any spread of the scores. Where
-the value is None there is nothing but an exponent, a sum is its largest term, and the kernel finds best scores (the
-max-plus semiring). The arithmetic is that of ``native/source/numbers.hpp``, and so are the *outsides*: what a value is
-multiplied by to give its probability; with exponents, the probability over the fraction of the value, under the
+A number is a tuple ``(value, slope, exponent)`` of float64 tiles; slope and exponent are None if absent, so one kernel
+serves as four: log-partition and marginals, Hessian-vector products, and both at any spread of the scores. If the value
+is None, there is only an exponent, a sum is its largest term, and the kernel finds best scores (the max-plus semiring).
+The arithmetic is that of ``native/source/numbers.hpp``, including the *outsides*: the factor by which a value is
+multiplied to give its probability; with exponents, the probability divided by the fraction of the value, under the
 exponent of the value.
 
 Reference: Li and Eisner (2009), First- and second-order expectation semirings.
@@ -13,16 +13,16 @@ Reference: Li and Eisner (2009), First- and second-order expectation semirings.
 import triton
 import triton.language as tl
 
-# Exponent of zero: below every other, and three of it still add up to a finite number.
+# Exponent of zero: below every other exponent, and the sum of three is still finite.
 NOTHING = tl.constexpr(-1e305)
-# A scaled sum above this proves that no double of any importance has underflowed: see docs/algorithms.md.
+# A scaled sum above this proves that no double that matters has underflowed: see docs/algorithms.md.
 TRUSTED = tl.constexpr(2.0**-721)
 LOG_OF_TWO = tl.constexpr(0.6931471805599453)
 
 
 @triton.jit
 def barrier():
-    """What the threads of a program wrote before is seen by all behind: Triton orders no accesses by itself."""
+    """Makes what the threads of a program wrote visible to all of them: Triton itself does not order accesses."""
     tl.debug_barrier()
 
 
@@ -56,9 +56,9 @@ def one(ROWS: tl.constexpr, COLUMNS: tl.constexpr, VALUES: tl.constexpr, DUAL: t
 
 @triton.jit
 def weight(score, direction, VALUES: tl.constexpr, EXPONENTS: tl.constexpr):
-    """``exp(score)``, of scores up to zero where there are no exponents.
+    """``exp(score)``; without exponents, scores must not exceed zero.
 
-    What is forbidden has no derivative, whatever the direction holds there.
+    A forbidden part has no derivative, whatever the direction is there.
     """
     if not VALUES:
         return (None, None, score)
@@ -106,7 +106,7 @@ def possible(number):
 
 @triton.jit
 def settle(number):
-    """The number with its value in ``[1, 2)``, unless its exponent is too large to take the change up."""
+    """The number with its value in ``[1, 2)``, unless its exponent is too large to absorb the change."""
     if number[0] is None or number[2] is None:
         return number
     else:
@@ -186,7 +186,7 @@ def _sum_of_two(value, exponent, further_value, further_exponent):
 
 @triton.jit
 def running_sums(number):
-    """The sum up to each row of values, and their exponents."""
+    """The running sums over the rows of values, and their exponents."""
     if number[2] is None:
         return (tl.cumsum(number[0], 0), None, None)
     else:
@@ -196,7 +196,7 @@ def running_sums(number):
 
 @triton.jit
 def ratio(part, whole):
-    """A part of a sum over the sum, as a plain number; zero where the sum is."""
+    """A part of a sum divided by the sum, as a plain number; zero where the sum is zero."""
     share = part[0] * reciprocal(whole)[0]
     return share if part[2] is None else share * power_of_two(part[2] - whole[2])
 
@@ -229,7 +229,7 @@ def pull(outside, other, child):
     if outside[2] is None:
         return multiply(outside, other)
     else:
-        # The sum of exponents is rounded as it was on the way up; what is impossible has a share of zero.
+        # The sum of exponents is rounded as it was on the way up; an impossible term has a share of zero.
         share = tl.minimum(child[2] + other[2] - outside[2], 0.0)
         return multiply_fractions(scaled(outside, power_of_two(share)), other, child[2])
 
@@ -252,7 +252,7 @@ def probability(outside, number):
 
 @triton.jit
 def sufficed(total, flag):
-    """Whether numbers were good enough for a sum over all structures: noted of those without exponents.
+    """Whether numbers were good enough for a sum over all structures; recorded for those without exponents.
 
     Those with exponents always are; they run where the flag is zero.
     """
@@ -266,7 +266,7 @@ def sufficed(total, flag):
 
 @triton.jit
 def are_used(flag, EXTENDED: tl.constexpr):
-    """Whether the results of a sentence come from these numbers, as `sufficed` has noted."""
+    """Whether the results of a sentence come from these numbers, as `sufficed` has recorded."""
     return tl.load(flag) == (0 if EXTENDED else 1)
 
 

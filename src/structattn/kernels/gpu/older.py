@@ -1,15 +1,15 @@
-"""What Triton 3.6, which PyTorch 2.11 has, lacks of the language that the kernels are written in."""
+"""Language features that the kernels use and that Triton 3.6, the version of PyTorch 2.11, lacks."""
 
 import functools
 from typing import Any
 
 
-@functools.cache  # once for each process, whatever number of devices it has
+@functools.cache  # once per process, however many devices it has
 def let_functions_return_none(generator: Any, constant: type) -> None:
-    """Let functions of kernels return None for what there is not, as Triton 3.7 does.
+    """Let functions of kernels return None for absent values, as Triton 3.7 does.
 
-    Triton 3.6 makes a tensor of every constant that a function returns, and fails at None. No program that it compiles
-    comes out different.
+    Triton 3.6 converts every constant that a function returns to a tensor, and fails for None. Programs that it can
+    compile are compiled as before.
 
     Args:
         generator: Triton's ``CodeGenerator``.

@@ -1,8 +1,8 @@
-"""The semi-Markov program: one program instance for each sentence, and one barrier for each word.
+"""The semi-Markov algorithm: one program instance for each sentence, and one barrier for each word.
 
 ``A[t,c] = sum_{w,b} A[t-w,b] S[t-w,w,b,c]`` over segments of ``w`` words up to word ``t``, and downwards, with ``o``
 for outside, ``oA[s,b] = sum_{w,c} oA[s+w,c] S[s,w,b,c]``. Segmentations differ in their number of segments, so nothing
-can be taken out of the scores, and all numbers have exponents.
+can be subtracted from the scores, and all numbers have exponents.
 
 Reference: Sarawagi and Cohen (2004), Semi-Markov conditional random fields for information extraction.
 """
@@ -55,7 +55,7 @@ def _kept(memory, sentence, words, states, DUAL: tl.constexpr, BEST: tl.constexp
 
 @triton.jit
 def _segment(table, scores, vector, unit, place, real):
-    """Weights of segments such as a table has; zero where the mask is false."""
+    """Weights of segments in the format of a table; zero where the mask is false."""
     score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
     if vector is None:
         return weights(table, score, None)
@@ -80,15 +80,15 @@ def segments_kernel(
 ):
     """Log-partition and marginals of the segments of one sentence, or the Hessian times a vector.
 
-    Scores are ``(batch, start, width - 1, label before, label)``; label 0 stands before the first word. For the other
-    of the first arguments see `launch.Call`.
+    Scores are ``(batch, start, width - 1, label before, label)``; the label before the first word is 0. For the other
+    leading arguments see `launch.Call`.
 
     Args:
         memory: for each sentence two numbers for each label at each end, float64.
         words: of the longest sentence.
         widths: words of the widest segment.
         states: number of labels.
-        BEST: whether best scores are looked for.
+        BEST: whether to find best scores.
         ROWS: how many pairs of a width and a label are added at a time.
         COLUMNS: a power of two no smaller than the number of labels.
     """
@@ -113,7 +113,7 @@ def segments_kernel(
             width, before = pair // states + 1, pair % states
             real = pair < count
             place = (end - width) * per_start + (width - 1) * square + before * states + label
-            # Nothing but label 0 stands before the first word: that is all there is to read of such scores.
+            # The only label before the first word is 0, so only its scores are read there.
             allowed = real & known & ((end > width) | (before == 0))
             total = numbers.add(
                 total,
@@ -192,7 +192,7 @@ def segments_descent_kernel(
     ways = read(A, end, row, row < states)
     number = uniform(key, 1, here, here + end)
     label = decided(considered(begun(1), ways, numbers.settle(numbers.fold(ways)), number, row))
-    # Nothing is possible where no label is.
+    # No segmentation is possible if no label is.
     end = tl.where(tl.max(tl.max(label, 1), 0) < 0, 0, end)
     while end > 0:
         first = tl.maximum(end - widths, 0)

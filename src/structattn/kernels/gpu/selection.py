@@ -1,9 +1,9 @@
-"""Choosing from a chart: from the whole sentence down, a cell takes the first best of its splits, or one at random.
+"""Choosing from a chart: from the whole sentence down, a cell takes the first of its best splits, or a random split.
 
-The kernels go down by width: where a cell is marked, its split is found, and the cells below are marked. No cell of a
-structure has two parents, so no two lanes mark the same cell. Random numbers are those of `kernels.random`, and a split
-is taken where the sum of the shares up to it exceeds the number: the same as on the CPU, unless the number is within
-rounding (some 1e-16) of the border between two splits.
+The kernels proceed from wide to narrow spans: where a cell is marked, they find its split and mark the cells below. No
+cell of a structure has two parents, so no two lanes mark the same cell. Random numbers are those of `kernels.random`,
+and the first split at which the cumulative sum of the shares exceeds the number is taken: the same as on the CPU,
+unless the number is within rounding (some 1e-16) of the border between two splits.
 
 Reference: Goodman (1999), Semiring parsing; Finkel et al. (2006), Solving the problem of cascading errors (sampling).
 """
@@ -17,7 +17,7 @@ from structattn.kernels.gpu.tables import read
 _STEP = tl.constexpr(0x9E3779B97F4A7C15)
 _FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
 _SECOND = tl.constexpr(0x94D049BB133111EB)
-# No split and no node is as large.
+# Larger than any split or node.
 LARGE = tl.constexpr(2147483647)
 
 
@@ -30,7 +30,7 @@ def _mix(bits):
 
 @triton.jit
 def sample_key(streams, sentence, sample):
-    """The key of a sample of a sentence, as `kernels.random.sample_keys` has it; None where nothing is random."""
+    """The key of a sample of a sentence, as in `kernels.random.sample_keys`; None if nothing is random."""
     if streams is None:
         return None
     else:
@@ -41,7 +41,7 @@ def sample_key(streams, sentence, sample):
 
 @triton.jit
 def uniform(key, kind: tl.constexpr, first, second):
-    """A number in ``[0, 1)`` for a kind of choice at two positions, as `kernels.random.uniform` has it, or None."""
+    """A number in ``[0, 1)`` for a kind of choice at two positions, as in `kernels.random.uniform`, or None."""
     if key is None:
         return None
     else:
@@ -52,14 +52,14 @@ def uniform(key, kind: tl.constexpr, first, second):
 
 @triton.jit
 def begun(SIZE: tl.constexpr):
-    """Nothing is chosen yet: the best so far, or the sum of all shares so far; the choice; the last possible one."""
+    """The state before any choice: the best so far, the sum of all shares so far, the choice, the last possible one."""
     nothing = tl.full([1, SIZE], -1, tl.int32)
     return (tl.full([1, SIZE], -float("inf"), tl.float64), tl.full([1, SIZE], 0.0, tl.float64), nothing, nothing)
 
 
 @triton.jit
 def considered(state, terms, total, number, alternative):
-    """What is chosen when further alternatives are known, along the first axis and in their order.
+    """The state after considering further alternatives, along the first axis and in their order.
 
     Args:
         state: from `begun` or from here.
@@ -81,7 +81,7 @@ def considered(state, terms, total, number, alternative):
         over = (shares > 0.0) & (reached > number * total[0])
         at = tl.min(tl.where(over, alternative, LARGE), 0, keep_dims=True)
         chosen = tl.where((chosen < 0) & (at < LARGE), at, chosen)
-        # Where rounding leaves none, the last possible one.
+        # If rounding leaves none, the last possible one.
         last = tl.maximum(last, tl.max(tl.where(shares > 0.0, alternative, -1), 0, keep_dims=True))
         return (best, sum_of_shares + tl.sum(shares, 0, keep_dims=True), chosen, last)
 
@@ -107,8 +107,8 @@ def choose(left, right, total, number, width, start, first, stop, gap: tl.conste
         first: the narrowest left part.
         stop: one more than the widest left part.
         gap: how far apart left and right part are.
-        mask: which cells there are.
-        SPLITS: how many are looked at at a time.
+        mask: which cells exist.
+        SPLITS: how many are considered at a time.
     """
     state = begun(start.shape[1])
     for base in range(first, stop, SPLITS):
@@ -121,7 +121,7 @@ def choose(left, right, total, number, width, start, first, stop, gap: tl.conste
 
 @triton.jit
 def of_structure(streams, parts, batch, cells):
-    """What a program instance of a descent works on, which has a structure of a sentence, all first ones first.
+    """The structure that a program instance of a descent chooses; the first structures of all sentences come first.
 
     Args:
         streams: of random numbers, or None for best structures.
@@ -139,13 +139,13 @@ def of_structure(streams, parts, batch, cells):
 
 @triton.jit
 def is_own(streams, flag, EXTENDED: tl.constexpr):
-    """Whether a sentence is chosen from by these numbers: the best always, others by those that have sufficed."""
+    """Whether to choose from these numbers: always for a best structure, for random ones only if they sufficed."""
     return True if streams is None else numbers.are_used(flag, EXTENDED)
 
 
 @triton.jit
 def clear(memory, count, SIZE: tl.constexpr):
-    """Zeros in memory of any type."""
+    """Writes zeros to memory of any dtype."""
     for first in range(0, count, SIZE):
         place = first + tl.arange(0, SIZE)
         tl.store(memory + place, tl.zeros([SIZE], tl.float32).to(memory.dtype.element_ty), mask=place < count)
@@ -153,7 +153,7 @@ def clear(memory, count, SIZE: tl.constexpr):
 
 @triton.jit
 def mark(memory, place, mask):
-    """Ones in memory of any type, where the mask is true."""
+    """Writes ones to memory of any dtype where the mask is true."""
     tl.store(memory + place, tl.full(place.shape, 1.0, tl.float32).to(memory.dtype.element_ty), mask=mask)
 
 

@@ -1,7 +1,7 @@
 """All dependency trees by elimination: one program instance for each sentence, and one barrier for each node, two on
 the way back.
 
-Weights of a word sum to one, so no sum over trees is above one; numbers with exponents need no such bound.
+The weights of a word sum to one, so no sum over trees is above one; numbers with exponents need no such bound.
 
 Reference: Koo et al. (2007), Structured prediction models via the matrix-tree theorem.
 """
@@ -36,7 +36,7 @@ from structattn.kernels.gpu.vectors import rounded
 
 @triton.jit
 def _tables(memory, size, form, SINGLE: tl.constexpr):
-    """Weights of arcs, their outsides, and with a single root its row when each of the nodes leaves."""
+    """Weights of arcs, their outsides, and with a single root its row at the elimination of each node."""
     square = size * size
     return (
         (memory, size, form[0], form[1], form[2]),
@@ -76,9 +76,9 @@ def _take_out_sums(table, source, length, words, WORDS: tl.constexpr, HEADS: tl.
 def _load(
     tables, source, length, words, KEPT: tl.constexpr, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr
 ):
-    """Weights of all arcs; those of a single root in the row of the last node, the first to leave.
+    """Writes the weights of all arcs; those of a single root in the row of the last node, the first to be eliminated.
 
-    With ``KEPT`` also where outsides would stand, so that they are still there when nodes have left.
+    With ``KEPT``, also writes them in place of the outsides, so that they are still available after the elimination.
     """
     A, oA, R = tables
     for first in range(0, length, WORDS):
@@ -142,8 +142,8 @@ def spanning_tree_kernel(
 ):
     """Log-partition and marginals of the arcs of one sentence, or the Hessian times a vector.
 
-    Scores are ``(batch, word, head)``; for the other arguments see `launch.Call` and `launch.launch_twice`.
-    ``SINGLE`` says whether exactly one word hangs from the root.
+    Scores are ``(batch, word, head)``; for the other arguments see `launch.Call` and `launch.launch_twice`. ``SINGLE``
+    says whether exactly one word has the root as its head.
     """
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
@@ -163,7 +163,7 @@ def spanning_tree_kernel(
         if not EXTENDED:
             total += _take_out_sums(A, (scores, None, taken, root, unit), length, words, SPLITS, LANES)
             numbers.barrier()
-        # Trees are chosen where nothing else is asked for.
+        # If nothing else is requested, trees will be chosen.
         KEPT: tl.constexpr = (log_partition is None) & (parts is None)
         _load(tables, source, length, words, KEPT, SINGLE, SPLITS, LANES)
         numbers.barrier()
@@ -195,7 +195,7 @@ def spanning_tree_descent_kernel(
     SPLITS: tl.constexpr,
     LANES: tl.constexpr,
 ):
-    """A random tree of one sentence; marks are what is known of the words, int32, twice.
+    """A random tree of one sentence; the marks, ``known``, are two copies of the states of the words, int32.
 
     For the other arguments see `launch.select`.
     """

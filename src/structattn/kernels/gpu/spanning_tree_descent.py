@@ -1,10 +1,10 @@
-"""Random dependency trees, by taking back the eliminations of `kernels.gpu.elimination`.
+"""Random dependency trees, by undoing the eliminations of `kernels.gpu.elimination`.
 
-When ``k`` comes back, an arc from ``h`` to ``m`` is an old one, or a detour over ``k``. Its weight in the graph without
-``k`` is ``A[m,h] + sum_{j >= k} s_j[h] A[m,j]``, of positive terms that are all still there: so for a new arc all terms
-are found at once, and with them the first node over which it takes a detour. The ends of detours over ``k`` become its
-children, and the start of the topmost of them, the one below no other, becomes its head; the argument is in
-`kernels.spanning_tree`. What is known of a word is its head, and the node of its next detour.
+When ``k`` is restored, an arc from ``h`` to ``m`` is an old arc or a detour through ``k``. Its weight in the graph
+without ``k`` is ``A[m,h] + sum_{j >= k} s_j[h] A[m,j]``, a sum of positive terms that are all still in memory. For a
+new arc, all terms are therefore computed at once, and with them the first node through which it takes a detour. The
+ends of detours through ``k`` become its children, and the start of the topmost of them, the one below no other, becomes
+its head; the argument is in `kernels.spanning_tree`. The state of a word is its head and the node of its next detour.
 
 Reference: Zmigrod et al. (2021), Efficient sampling of dependency structures.
 """
@@ -23,18 +23,18 @@ _DETOUR, _HEAD = tl.constexpr(0), tl.constexpr(1)
 
 @triton.jit
 def _next_detour(tables, key, word, head, first, length, mask, SINGLE: tl.constexpr, SPLITS: tl.constexpr):
-    """The first node from one on over which arcs take a detour, or one after the last.
+    """The first node, from a given one on, through which arcs take a detour, or one past the last.
 
     Args:
-        tables: what `elimination.eliminate` has left, the weights it was given, and those of a single root.
+        tables: the output of `elimination.eliminate`, the weights it was given, and those of a single root.
         key: of the random numbers.
         word: ends of the arcs, ``(1, lane)``.
         head: their starts, ``(1, lane)``.
         first: of the nodes.
         length: of the sentence.
-        mask: which arcs there are.
-        SINGLE: whether exactly one word hangs from the root.
-        SPLITS: how many nodes are looked at at a time, the last ones first.
+        mask: which arcs exist.
+        SINGLE: whether exactly one word has the root as its head.
+        SPLITS: how many nodes are considered at a time, the last ones first.
     """
     A, W, R = tables
     found = word * 0 + length + 1
@@ -61,7 +61,7 @@ def _next_detour(tables, key, word, head, first, length, mask, SINGLE: tl.conste
 
 @triton.jit
 def _top_start(heads, detours, k, LANES: tl.constexpr):
-    """The head of the first word with a detour over ``k`` that is below no other; -1 if there is none."""
+    """The head of the first word with a detour through ``k`` that is below no other; -1 if there is none."""
     top = tl.full([1, 1], LARGE, tl.int32)
     for begin in range(1, k, LANES):
         word = begin + tl.arange(0, LANES)[None, :]
@@ -77,7 +77,7 @@ def _top_start(heads, detours, k, LANES: tl.constexpr):
 
 @triton.jit
 def _head_alone(A, key, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr):
-    """The head of a node over which no arc takes a detour; with a single root another word, if there is one."""
+    """The head of a node through which no arc takes a detour; with a single root, another word if there is one."""
     here = tl.full([1, 1], 0, tl.int32)
     inner = read(A, 0, here + k, here == 0)
     number = uniform(key, _HEAD, here, here + k)
@@ -91,14 +91,14 @@ def _head_alone(A, key, k, SINGLE: tl.constexpr, SPLITS: tl.constexpr):
 
 @triton.jit
 def _known(known, k, size):
-    """Where heads and nodes of next detours stand when ``k`` comes back: not where they are written to."""
+    """Where heads and nodes of next detours are read when ``k`` is restored: not where they are written to."""
     heads = known + (k % 2) * 2 * size
     return heads, heads + size
 
 
 @triton.jit
 def descend(parts, known, tables, key, length, words, SINGLE: tl.constexpr, SPLITS: tl.constexpr, LANES: tl.constexpr):
-    """Writes the arcs of one tree; zeros where none is possible."""
+    """Writes the arcs of one tree; zeros if no tree is possible."""
     A, _, _ = tables
     size = words + 1
     here = tl.full([1, 1], 0, tl.int32)

@@ -1,7 +1,7 @@
-"""Spans of words: what all trees have in common, and the weights of the others by width and start.
+"""Spans of words: those that all trees share, and the weights of the others by width and start.
 
-Every tree has all words and the whole sentence: these spans weigh one, and what they score is taken out, as is the best
-score of the others from each of them.
+Every tree contains all words and the whole sentence: these spans have weight one and their scores are subtracted, and
+the best score of the other spans is subtracted from each of those.
 """
 
 import triton
@@ -10,13 +10,13 @@ import triton.language as tl
 from structattn.kernels.gpu.tables import weights, write
 from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
-# The number of trees grows like 4^n; its logarithm is taken out of each phrase.
+# The number of trees grows like 4^n; the logarithm of 4 is subtracted from each phrase.
 _LOG_GROWTH = tl.constexpr(1.3862943611198906)
 
 
 @triton.jit
 def _spans(first, start, length, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """Begin and end of the spans of a tile, where their scores stand, which there are, and which every tree has."""
+    """Begin and end of the spans of a tile, offsets of their scores, which of them exist, and which every tree has."""
     begin = first + tl.arange(0, ROWS)[:, None]
     end = start + tl.arange(0, COLUMNS)[None, :]
     real = (begin < end) & (end <= length)
@@ -25,7 +25,7 @@ def _spans(first, start, length, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr
 
 @triton.jit
 def _take_out(scores, vector, length, size, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """What all trees have in common, the best score of another phrase, and a unit of the vector."""
+    """The score that all trees share, the best score of any other phrase, and a unit of the vector."""
     common = tl.full([1, 1], 0.0, tl.float64)
     best = tl.full([1, 1], -float("inf"), tl.float64)
     entry = tl.full([1, 1], 0.0, tl.float64)
@@ -63,10 +63,10 @@ def prepare(
         vector: of the sentence, or None.
         parts: of the sentence, or None.
         W: the table of weights.
-        taken: where what was taken out of the scores of each tree goes, and after it the unit of the vector.
+        taken: where the amount subtracted from the score of each tree is written, followed by the unit of the vector.
         length: of the sentence.
         size: the number of positions between words of the longest sentence.
-        BEST: whether only the best tree is asked for, and nothing more is taken out for the number of trees.
+        BEST: whether only the best tree is wanted, so that nothing is subtracted for the number of trees.
         ROWS: of a tile.
         COLUMNS: of a tile.
     """

@@ -1,4 +1,4 @@
-"""Scores of states and transitions of a linear chain: the best of them, and weights relative to these."""
+"""Scores of states and transitions of a linear chain: the best ones, and weights relative to them."""
 
 import triton
 import triton.language as tl
@@ -9,9 +9,9 @@ from structattn.kernels.gpu.vectors import finite_size
 
 @triton.jit
 def take_out_best(scores, vector, taken, length, states, BEST: tl.constexpr, COLUMNS: tl.constexpr):
-    """Writes the best state of each word and, for a vector, its entry there: every sequence has one state a word.
+    """Writes the best score of each word and, if there is a vector, its entry there: a sequence has one state per word.
 
-    Where best scores are looked for (``BEST``) nothing is taken out of them, here and below.
+    To find best scores (``BEST``), nothing is subtracted from them, here and below.
 
     Returns:
         The sum of the best scores, and the largest entry of the vector.
@@ -41,7 +41,7 @@ def take_out_best(scores, vector, taken, length, states, BEST: tl.constexpr, COL
 def take_out_best_transitions(
     scores, taken, total, length, square, PER_POSITION: tl.constexpr, BEST: tl.constexpr, COLUMNS: tl.constexpr
 ):
-    """Writes the best transition to each word but the first: every sequence has one; adds them to a sum."""
+    """Writes the best transition score to each word but the first (every sequence has one), and adds them to a sum."""
     here = tl.full([1, 1], 0, tl.int32)
     best = tl.full([1, 1], 0.0, tl.float64)
     for word in range(1, length):
@@ -60,7 +60,7 @@ def take_out_best_transitions(
 
 @triton.jit
 def largest(vector, count, size, COLUMNS: tl.constexpr):
-    """The largest entry of a vector, and what was found before."""
+    """The largest of the entries of a vector and the size found before."""
     for first in range(0, count, COLUMNS):
         place = first + tl.arange(0, COLUMNS)[None, :]
         direction = tl.load(vector + place, mask=place < count, other=0.0).to(tl.float64)
@@ -70,16 +70,16 @@ def largest(vector, count, size, COLUMNS: tl.constexpr):
 
 @triton.jit
 def unary(table, source, word, length, states, COLUMNS: tl.constexpr):
-    """Weights of the states of a word such as a table has, relative to the best one.
+    """Weights of the states of a word in the format of a table, relative to the best one.
 
     Args:
         table: of numbers.
-        source: scores and vector of the states, the latter None if there is none; what `take_out_best` has written; the
+        source: scores and vector of the states, the latter None if there is none; the output of `take_out_best`; the
             unit of the vector.
-        word: whose states these are.
+        word: index of the word.
         length: of the sentence.
-        states: their number.
-        COLUMNS: a power of two no smaller than that.
+        states: number of states.
+        COLUMNS: a power of two no smaller than the number of states.
     """
     scores, vector, taken, unit = source
     state = tl.arange(0, COLUMNS)[None, :]
@@ -94,17 +94,17 @@ def unary(table, source, word, length, states, COLUMNS: tl.constexpr):
 
 @triton.jit
 def transition(table, source, word, row, column, real):
-    """Weights of transitions from states of a word to those of the next such as a table has, relative to the best one.
+    """Weights of transitions between the states of adjacent words in the format of a table, relative to the best one.
 
     Args:
         table: of numbers.
-        source: scores and vector of the transitions, the latter None if there is none or it is zero; what
-            `take_out_best_transitions` has written; the unit of the vector; the number of states; and how far the
-            transitions of a word are from those of the next.
-        word: the first of both.
+        source: scores and vector of the transitions, the latter None if there is none or it is zero; the output of
+            `take_out_best_transitions`; the unit of the vector; the number of states; and the stride from the
+            transitions of a word to those of the next.
+        word: the first of the two.
         row: states of the first word.
         column: states of the second word.
-        real: which of them there are.
+        real: which of them exist.
     """
     scores, vector, best, unit, states, stride = source
     place = word * stride + row * states + column

@@ -1,8 +1,8 @@
 """Tables of numbers in memory, and the sums over splits that every chart program consists of.
 
-A table is a tuple ``(pointer, stride, values, slopes, exponents)``: cell ``(width, start)`` stands at
-``pointer + width * stride + start``; the last three are distances to where these stand, or None. With a row for
-each width, both factors of every sum are contiguous in ``start``, upwards and downwards.
+A table is a tuple ``(pointer, stride, values, slopes, exponents)``: cell ``(width, start)`` is at
+``pointer + width * stride + start``; the last three are the offsets of its value, slope and exponent from there, or
+None. With a row for each width, both factors of every sum are contiguous in ``start``, upwards and downwards.
 """
 
 import triton
@@ -13,7 +13,7 @@ from structattn.kernels.gpu import numbers
 
 @triton.jit
 def of_sentence(scores, vector, parts, sentence, cells):
-    """Where scores, vector and parts of a sentence begin, of the given numbers of cells; ``None`` stays ``None``."""
+    """Where scores, vector and parts of a sentence begin, given the number of cells; ``None`` stays ``None``."""
     place = sentence * cells
     return (
         scores + place,
@@ -24,13 +24,13 @@ def of_sentence(scores, vector, parts, sentence, cells):
 
 @triton.jit
 def distances(plane, DUAL: tl.constexpr, EXTENDED: tl.constexpr, BEST: tl.constexpr):
-    """How far from a cell its value, slope and exponent stand; None for what there is not.
+    """Offsets of the value, slope and exponent of a cell; None for those that it does not have.
 
     Args:
         plane: cells in all tables of a sentence.
         DUAL: whether numbers have slopes.
         EXTENDED: whether numbers have exponents.
-        BEST: whether they have nothing else.
+        BEST: whether numbers have exponents only.
     """
     if BEST:
         return (None, None, 0)
@@ -45,7 +45,7 @@ def triangles(memory, index: tl.constexpr, size, form):
     Args:
         memory: of the sentence.
         index: of the table.
-        size: rows and columns of a table, the longest sentence and one.
+        size: rows and columns of a table, the length of the longest sentence plus one.
         form: from `distances`.
     """
     pointer = memory + (index // 2) * (size + 1) * size
@@ -59,19 +59,19 @@ def triangles(memory, index: tl.constexpr, size, form):
 
 @triton.jit
 def zeros(table, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A tile of zeros such as a table has."""
+    """A tile of zeros in the format of a table."""
     return numbers.zero(ROWS, COLUMNS, table[2] is not None, table[3] is not None, table[4] is not None)
 
 
 @triton.jit
 def ones(table, ROWS: tl.constexpr, COLUMNS: tl.constexpr):
-    """A tile of ones such as a table has."""
+    """A tile of ones in the format of a table."""
     return numbers.one(ROWS, COLUMNS, table[2] is not None, table[3] is not None, table[4] is not None)
 
 
 @triton.jit
 def weights(table, score, direction):
-    """Weights such as a table has."""
+    """Weights in the format of a table."""
     return numbers.weight(score, direction, table[2] is not None, table[4] is not None)
 
 
@@ -89,7 +89,7 @@ def read(table, width, start, mask):
 
 @triton.jit
 def write(table, width, start, number, mask):
-    """Cells become numbers where the mask is true."""
+    """Writes numbers to cells where the mask is true."""
     place = table[0] + width * table[1] + start
     if table[2] is not None:
         tl.store(place + table[2], number[0], mask=mask)
@@ -110,7 +110,7 @@ def sum_over_splits(left, right, width, start, first, gap: tl.constexpr, mask, S
         start: of the cells, ``(1, lane)``.
         first: the narrowest left part.
         gap: how far apart left and right part are.
-        mask: which cells there are.
+        mask: which cells exist.
         SPLITS: how many are added at a time.
     """
     total = zeros(left, SPLITS, start.shape[1])
@@ -130,14 +130,14 @@ def pull_from_right(outside, other, child, width, start, length, most, gap: tl.c
 
     Args:
         outside: table of the outsides of the parents.
-        other: table of what a parent has besides the child.
+        other: table of the other factor of a parent, besides the child.
         child: the values of the cells.
         width: of the cells.
         start: of the cells, ``(1, lane)``.
         length: of the sentence.
         most: the largest ``k`` of all cells.
         gap: how far the other part is from the child.
-        mask: which cells there are.
+        mask: which cells exist.
         SPLITS: how many are added at a time.
     """
     total = numbers.zero(SPLITS, start.shape[1], True, outside[3] is not None, False)
@@ -153,7 +153,7 @@ def pull_from_right(outside, other, child, width, start, length, most, gap: tl.c
 @triton.jit
 def pull_from_left(outside, other, child, width, start, lowest, most, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
     """``sum_k outside[width + k, start - k] * other[k - gap, start - k]`` over parents that start at or after
-    ``lowest``, ``k >= 1``; arguments as of `pull_from_right`."""
+    ``lowest``, ``k >= 1``; arguments as in `pull_from_right`."""
     total = numbers.zero(SPLITS, start.shape[1], True, outside[3] is not None, False)
     for base in range(1, most + 1, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]

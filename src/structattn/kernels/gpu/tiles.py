@@ -3,7 +3,8 @@
 A tile has the spans that start in one block of positions and end in another. It needs the tiles between these two
 blocks, which lie on diagonals closer to the main one. A launch therefore fills one diagonal, with a program for each
 tile; the next launch waits for it. Within a tile there is a barrier for each width, as in the chart of a short
-sentence, which is one tile. A cell is the same sum in the same order in either: not a bit depends on the tiles.
+sentence, which is one tile. A cell is the same sum in the same order either way, so that the results do not depend on
+the tiles, bit for bit.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.launch import Call, Fill
 from structattn.kernels.gpu.vectors import rounded
 
-# What a program does, as a sum of: what comes before the chart, a tile upwards, the sum over all structures, and a tile
+# What a program does, as a sum of: preparation for the chart, a tile upwards, the sum over all structures, and a tile
 # downwards.
 PREPARE = tl.constexpr(1)
 UP = tl.constexpr(2)
@@ -30,7 +31,7 @@ LONGEST_ALONE = 128
 
 
 def in_tiles(kernel: Any) -> Fill:
-    """A kernel of charts that also takes a diagonal of tiles, last, and the constants ``STEPS`` and ``EXTENT``."""
+    """A chart kernel that also takes a diagonal of tiles, last, and the constants ``STEPS`` and ``EXTENT``."""
 
     def fill(call: Call, trusted: Tensor, memory: Tensor, words: int, plane: int, **constants: Any) -> None:
         for grid, diagonal, step in _launches(len(call.scores), words, down=call.parts is not None):
@@ -40,7 +41,7 @@ def in_tiles(kernel: Any) -> Fill:
 
 
 def _launches(batch: int, words: int, *, down: bool) -> Iterator[tuple[tuple[int, ...], int, dict[str, int]]]:
-    """The grid, the diagonal, and the constants of each."""
+    """The grid, the diagonal, and the constants of each launch."""
     if words <= LONGEST_ALONE:
         yield (batch,), 0, {"STEPS": ALL, "EXTENT": 0}
         return
@@ -79,12 +80,12 @@ def widths(tile, widest):
 
 @triton.jit
 def starts(tile, width, lowest, length):
-    """The first start of a span of a width in a tile, and where they end.
+    """The first start of a span of a width in a tile, and one past the last.
 
     Args:
         tile: from `tile_of`.
         width: of the spans.
-        lowest: where a span may start.
+        lowest: the first position at which a span may start.
         length: of the sentence.
     """
     first_start, first_end, extent = tile
@@ -94,14 +95,14 @@ def starts(tile, width, lowest, length):
 
 @triton.jit
 def report_sum(total, taken_out, log_partition, trusted, sentence, BEST: tl.constexpr):
-    """Writes the log-partition of a sentence and, unless only the best structure counts, whether numbers sufficed.
+    """Writes the log-partition of a sentence and, unless only the best structure is wanted, whether numbers sufficed.
 
     Args:
-        total: the sum over all structures, without what was taken out of each.
-        taken_out: that.
+        total: the sum over all structures, after subtracting ``taken_out`` from the score of each.
+        taken_out: the amount subtracted.
         log_partition: where it goes, or None.
-        trusted: as of `launch.launch_twice`.
-        sentence: which it is.
+        trusted: as in `launch.launch_twice`.
+        sentence: its index.
         BEST: whether numbers are those of the best structure.
     """
     if log_partition is not None:

@@ -1,10 +1,10 @@
-"""Feature-wise attention between words (DiSAN): one program instance for some queries, or keys, and some features.
+"""Feature-wise attention between words (DiSAN): one program instance for a tile of queries, or keys, and features.
 
 With ``y_ij = sigmoid(-2 (q_i + k_j) / c)`` a score is ``c tanh((q_i + k_j) / c) = c - 2 c y_ij``, so its exponential
-needs no maximum: ``w_ij = exp(-2 c y_ij)`` and ``s_i = sum_j w_ij v_j / sum_j w_ij``. With ``g`` the gradient of
-``s`` and ``p_ij = w_ij g_i / sum_j w_ij``, ``dv_j = sum_i p_ij``, and ``dq_i`` and ``dk_j`` are the sums over keys and
+needs no maximum: ``w_ij = exp(-2 c y_ij)`` and ``s_i = sum_j w_ij v_j / sum_j w_ij``. With ``g`` the gradient of ``s``
+and ``p_ij = w_ij g_i / sum_j w_ij``, ``dv_j = sum_i p_ij``, and ``dq_i`` and ``dk_j`` are the sums over keys and
 queries of ``4 p_ij (v_j - s_i) y_ij (1 - y_ij)``. One launch goes over the keys of each query and another over the
-queries of each key, so that no two instances add to the same number; pairs are computed again in each.
+queries of each key, so that no two instances add to the same number; each recomputes the pairs.
 
 Reference: Shen et al. (2018), DiSAN, equation 10.
 """
@@ -20,14 +20,14 @@ from torch import Tensor
 
 from structattn.kernels.gpu.launch import OPTIONS, Scores, Tensors
 
-# How many queries (or keys) and features are in a tile, and of how many keys (or queries) it is asked at a time whether
-# any pair is allowed.
+# How many queries (or keys) and features are in a tile, and for how many keys (or queries) at a time the kernel checks
+# whether any pair is allowed.
 TILE = {"WORDS": 32, "FEATURES": 64, "BLOCK": 16}
 
 
 @triton.jit
 def _weights(query, key, may, STEEPNESS: tl.constexpr, HEIGHT: tl.constexpr):
-    """``y`` and ``w``. The sum of both parts comes first, so it is exact for opposite huge ones."""
+    """``y`` and ``w``. Both parts are added first, so the result is exact for huge parts of opposite sign."""
     steepness = tl.full([1, 1], STEEPNESS, query.dtype)
     curved = 1.0 / (1.0 + tl.exp2((query + key) * steepness))
     return curved, tl.where(may, tl.exp2(curved * tl.full([1, 1], HEIGHT, query.dtype)), 0.0)
@@ -50,7 +50,7 @@ def _may(pairs, word, other):
     """Whether words may be paired with others.
 
     Args:
-        pairs: the mask of a sentence; number of its words, and how far apart theirs are; the same of the others.
+        pairs: the mask of a sentence; the number of its words and their stride in the mask; the same for the others.
         word: of a tile, down its rows.
         other: one, or several in a row.
     """
@@ -61,7 +61,7 @@ def _may(pairs, word, other):
 
 @triton.jit
 def _any(pairs, word, first, BLOCK: tl.constexpr):
-    """Whether any of some words may be paired with any of the next others; ``pairs`` as of `_may`."""
+    """Whether any of some words may be paired with any of the next ``BLOCK`` others; ``pairs`` as in `_may`."""
     found = _may(pairs, word, first + tl.arange(0, BLOCK)[None, :])
     return tl.max(tl.max(found.to(tl.int32), 1), 0) > 0
 
@@ -84,7 +84,7 @@ def attend_kernel(
     FEATURES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """What queries attend to, and the inverse of their sums of exponentials.
+    """The attention outputs of queries, and the inverse of their sums of exponentials.
 
     Args:
         queries: ``(batch, query, feature)``, float32 or float64, like all but ``allowed``.
@@ -101,7 +101,7 @@ def attend_kernel(
         HEIGHT: of the exponent of two in ``w``.
         WORDS: of a tile.
         FEATURES: of a tile.
-        BLOCK: how many keys are passed over at a time where no pair is allowed.
+        BLOCK: how many keys are skipped at a time where no pair is allowed.
     """
     sentence = tl.program_id(0).to(tl.int64)
     query, feature = _words(WORDS), _features(FEATURES)
@@ -127,12 +127,12 @@ def attend_kernel(
 
 @triton.jit
 def _query(arrays, place, mask):
-    """Of queries their part of the scores, the gradient over the sum of exponentials, and what they attend to.
+    """For queries, their part of the scores, the gradient over the sum of exponentials, and the attention outputs.
 
     Args:
         arrays: queries, gradient, inverse and attended of `gradients_kernel`.
-        place: which.
-        mask: of these.
+        place: offsets of the entries.
+        mask: which of them exist.
     """
     queries, gradient, inverse, attended = arrays
     incoming = tl.load(gradient + place, mask=mask, other=0.0) * tl.load(inverse + place, mask=mask, other=0.0)
@@ -141,14 +141,14 @@ def _query(arrays, place, mask):
 
 @triton.jit
 def _key(arrays, place, mask):
-    """Of keys their part of the scores, and their values; arguments as of `_query`, of which these are the arrays."""
+    """For keys, their part of the scores, and their values; arguments as in `_query`, with arrays keys and values."""
     keys, values = arrays
     return (tl.load(keys + place, mask=mask, other=0.0), tl.load(values + place, mask=mask, other=0.0))
 
 
 @triton.jit
 def _terms(query, key, may, STEEPNESS: tl.constexpr, HEIGHT: tl.constexpr):
-    """What pairs add to the gradients of the values, and to those of both parts of the scores except for the 4."""
+    """What pairs add to the gradients of the values, and to those of both parts of the scores except for a factor 4."""
     curved, weight = _weights(query[0], key[0], may, STEEPNESS, HEIGHT)
     share = weight * query[1]
     return share, share * (key[1] - query[2]) * (curved - curved * curved)
@@ -175,7 +175,7 @@ def gradients_kernel(
     FEATURES: tl.constexpr,
     BLOCK: tl.constexpr,
 ):
-    """The gradient of the queries, or those of keys and values: a tile has queries, or keys.
+    """The gradient of the queries, or those of keys and values: a tile consists of queries, or of keys.
 
     The first arguments and all from ``num_queries`` on are those of `attend_kernel`.
 
@@ -186,7 +186,7 @@ def gradients_kernel(
         allowed: see above.
         attended: from `attend_kernel`.
         inverse: from `attend_kernel`.
-        gradient: of what queries attend to.
+        gradient: of the attention outputs.
         of_parts: written, shaped like the queries, or like the keys.
         of_values: written, shaped like the keys; or None for the gradient of the queries.
     """
@@ -225,13 +225,12 @@ def gradients_kernel(
 
 
 def attend(scores: Scores, lengths: None, given: Tensors, results: Tensors, scale: Sequence[float]) -> None:
-    """What queries attend to, and their inverses; given queries, keys and values, and which pairs are allowed."""
+    """Attention outputs and inverse sums of exponentials, given queries, keys, values and the allowed pairs."""
     _launch(attend_kernel, scores, given, results, by=scores[0], scale=scale[0])
 
 
 def gradients(scores: Scores, lengths: None, given: Tensors, results: Tensors, scale: Sequence[float]) -> None:
-    """Gradients of queries, keys and values; given also what `attend` has found, and the gradient of what is attended
-    to."""
+    """Gradients of queries, keys and values, given also the results of `attend` and the gradient of its outputs."""
     of_queries, of_keys, of_values = results
     _launch(gradients_kernel, scores, given, [of_queries, None], by=scores[0], scale=scale[0])
     _launch(gradients_kernel, scores, given, [of_keys, of_values], by=scores[1], scale=scale[0])

@@ -1,4 +1,4 @@
-"""What is taken out of a vector of the Hessian-vector product before it rides along."""
+"""Scaling the vector of a Hessian-vector product, and rounding results."""
 
 import triton
 import triton.language as tl
@@ -6,14 +6,14 @@ import triton.language as tl
 
 @triton.jit
 def finite_size(vector):
-    """Absolute values; what is infinite or no number counts as zero."""
+    """Absolute values; infinities and nan count as zero."""
     size = tl.abs(vector)
     return tl.where(size < float("inf"), size, 0.0)
 
 
 @triton.jit
 def power_near(size):
-    """The largest power of two up to a size, one for zero: divided by it, no gradient leaves the range of doubles."""
+    """The largest power of two up to a size, one for zero; dividing by it keeps gradients in the range of doubles."""
     exponent = (size.to(tl.int64, bitcast=True) >> 52) & 0x7FF
     exponent = tl.minimum(tl.maximum(exponent, 2), 2045)
     return tl.where(size > 0.0, (exponent << 52).to(tl.float64, bitcast=True), 1.0)

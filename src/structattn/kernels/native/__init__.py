@@ -1,7 +1,7 @@
-"""The compiled kernels: finds the library, binds its functions, and says why there is none.
+"""The compiled kernels: find the library, bind its functions, and say why there is none.
 
-An operator asks for a function and gets it, or None, and then runs its plain-torch program. Threads are torch's own,
-so ``torch.set_num_threads`` is obeyed. ``STRUCTATTN_NATIVE=0`` in the environment, or a `plain_torch` context, selects
+An operator asks for a function; if it gets None, it runs its plain-torch program. Threads are torch's own, so
+``torch.set_num_threads`` is obeyed. ``STRUCTATTN_NATIVE=0`` in the environment, or a `plain_torch` context, selects
 plain torch everywhere.
 """
 
@@ -21,7 +21,7 @@ from torch import Tensor
 from structattn.kernels.native.build import HERE, SUFFIX, variants
 
 _LOGGER = logging.getLogger("structattn")
-# `structattn_version` of library.cpp: the same number in both, so that an old library is not called in a new way.
+# Equal to `structattn_version` of library.cpp, so that an old library is not called through a new interface.
 _VERSION = 4
 _WANTED: ContextVar[bool] = ContextVar("structattn_native", default=True)
 _TYPES = {torch.float32: "float32", torch.float64: "float64"}
@@ -29,7 +29,7 @@ _TYPES = {torch.float32: "float32", torch.float64: "float64"}
 
 @dataclass(frozen=True)
 class Status:
-    """Whether kernels are compiled, and in one line which or why not."""
+    """Whether compiled kernels are active, and in one line which ones or why not."""
 
     active: bool
     reason: str
@@ -41,7 +41,7 @@ class _UnusableError(Exception):
 
 @contextmanager
 def plain_torch() -> Iterator[None]:
-    """Within this context every kernel is plain torch: the reference, for tests and comparisons.
+    """Run every kernel in plain torch within this context: the reference, for tests and comparisons.
 
     Example:
         >>> with plain_torch():
@@ -73,14 +73,14 @@ def status() -> Status:
 def function(name: str, scores: Tensor, *, pointers: int, numbers: int) -> Callable[..., bool] | None:
     """A function of the library for tensors like ``scores``, or None where the plain-torch program must run.
 
-    It takes addresses (``Tensor.data_ptr()`` of contiguous tensors), then whole numbers; says whether it has an answer
+    It takes addresses (``Tensor.data_ptr()`` of contiguous tensors), then integers; returns whether it has an answer
     for every sentence; and raises MemoryError if there is no room for its tables.
 
     Args:
-        name: its name without ``structattn_`` in front and the type behind.
-        scores: a tensor of the type and on the device that are asked for.
+        name: its name without the prefix ``structattn_`` and without the dtype at the end.
+        scores: a tensor with the requested dtype and device.
         pointers: how many addresses it takes.
-        numbers: how many whole numbers it takes.
+        numbers: how many integers it takes.
     """
     if not scores.is_cpu or scores.dtype not in _TYPES or not _WANTED.get():
         return None
@@ -108,7 +108,7 @@ def _outcome(code: int) -> bool:
 
 @lru_cache(maxsize=1)
 def _usable_library() -> ctypes.CDLL | None:
-    """The library; where there is none, one line in the log says so, once."""
+    """The library; if there is none, one line in the log says so, once."""
     try:
         return _library()[0]
     except _UnusableError as reason:
@@ -134,7 +134,7 @@ def _load(name: str) -> tuple[ctypes.CDLL, Path]:
     path = HERE / (name + SUFFIX)
     again = "python -m structattn.kernels.native"
     if not path.exists():
-        raise _UnusableError(f"not compiled; with a C++ compiler at hand: {again}")
+        raise _UnusableError(f"not compiled; with a C++ compiler installed, run: {again}")
     try:
         library = ctypes.CDLL(str(path))
     except OSError as error:

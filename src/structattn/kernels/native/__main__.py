@@ -1,4 +1,4 @@
-"""``python -m structattn.kernels.native``: compile the kernels of an installation that came without a compiler."""
+"""``python -m structattn.kernels.native``: compile the kernels after an installation without a compiler."""
 
 import sys
 

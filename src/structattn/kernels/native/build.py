@@ -1,8 +1,8 @@
-"""Compile the kernels: ``python -m structattn.kernels.native``, and what ``pip install`` calls.
+"""Compile the kernels, for ``python -m structattn.kernels.native`` and for ``pip install``.
 
 It runs before torch is installed, so it imports the standard library only. The sources include no header of Python or
 torch: any C++17 compiler with vector types (gcc, clang) makes a library for every version of both. On x86-64 there are
-two libraries of the same sources, one for AVX2; the loader chooses.
+two libraries from the same sources, one for AVX2; the loader chooses.
 """
 
 import itertools
@@ -20,12 +20,12 @@ from pathlib import Path
 HERE = Path(__file__).parent
 SOURCE = HERE / "source"
 SUFFIX = ".dll" if sys.platform == "win32" else ".so"
-# A contracted multiply-add rounds once instead of twice. No flag lets the compiler reorder sums or forget infinities.
+# A contracted multiply-add rounds once instead of twice. No flag lets the compiler reorder sums or ignore infinities.
 FLAGS = ("-std=c++17", "-O3", "-fPIC", "-ffp-contract=fast", "-fno-math-errno", "-Wno-psabi")
 
 
 class BuildError(Exception):
-    """There is no compiler, or it refused the sources; the package works without the library."""
+    """There is no compiler, or it rejected the sources; the package works without the library."""
 
 
 def variants() -> dict[str, tuple[str, ...]]:
@@ -58,7 +58,7 @@ def build(folder: Path = HERE) -> list[Path]:
         folder: where the libraries are put.
 
     Raises:
-        BuildError: if there is no compiler, or it fails; nothing is left behind then.
+        BuildError: if there is no compiler, or it fails; in either case nothing is left behind.
     """
     sources = sorted(SOURCE.glob("*.cpp"))
     newest = max(path.stat().st_mtime for path in [Path(__file__), *SOURCE.iterdir()])
@@ -82,7 +82,7 @@ def build(folder: Path = HERE) -> list[Path]:
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:
-    """Run compilers, one for each processor; after the first that fails, or Ctrl-C, no other is started."""
+    """Run commands in parallel, one for each processor; after the first failure, or Ctrl-C, no other is started."""
     # Some take hundreds of megabytes, so never more than eight.
     pool = ThreadPoolExecutor(min(os.cpu_count() or 1, 8))
     try:
@@ -103,7 +103,7 @@ def _run_one(command: Sequence[str]) -> None:
 
 
 def main() -> int:
-    """Build beside the sources, say what came of it, and return the exit code: 1 if there is no library."""
+    """Build next to the sources, print the outcome, and return the exit code: 1 if there is no library."""
     try:
         for path in build():
             print(path)
