@@ -42,7 +42,7 @@ _ADD = (
 )
 KINDS: Mapping[str, Kind] = {
     "encoder": Kind(
-        "Maps sentences to states of their words and one vector each.",
+        "Encodes each sentence as states of its words and one vector.",
         f"{_LOAD}  # a torch module",
         "feature-extraction",
     ),
@@ -58,9 +58,9 @@ KINDS: Mapping[str, Kind] = {
     "tagging": Kind(
         "Gives a tag to each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "token-classification"
     ),
-    "attachment": Kind("Finds the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+    "attachment": Kind("Predicts the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
     "parser": Kind(
-        "Finds tags and the labelled dependency tree of each sentence.",
+        "Predicts tags and the labelled dependency tree of each sentence.",
         'import structattn as sa\n\nsa.parse("Two kids wash their hands", parser="structattn:FOLDER")',
         "token-classification",
     ),

@@ -1,6 +1,7 @@
 """Linear chains: the forward-backward algorithm, with one transition matrix for all positions or one for each.
 
-Unaries and transitions are two arrays: copying them into one would cost more than computing a short sentence.
+Compiled programs read unaries and transitions as two arrays: copying them into one would take longer than computing a
+short sentence.
 
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Kim et al. (2017), section 3.1.
 """

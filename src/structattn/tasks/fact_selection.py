@@ -41,6 +41,7 @@ class FactModel(TaskModel):
         task: the task.
         labels: the answers.
         vocabulary: the words.
+        dim: width of the selected facts, from which the answers are scored.
         num_facts: maximum number of facts; of longer stories the last ones are read.
         linear_start: number of epochs without softmax over the facts.
 
