@@ -188,7 +188,7 @@ def _without_parameters(folder: Path) -> None:
 def test_heads_inside_of_xlnet_are_refused(layer, size):
     """Also for as many texts as subwords, where no shape would tell."""
     with pytest.raises(
-        ConfigError, match=r"between the layers of XLNet states are not \(batch, subword, dim\).* take -1"
+        ConfigError, match=r"between the layers of XLNet states are not \(batch, subword, dim\).* use -1"
     ):
         add_heads(xlnet(), HydraConfig(num_heads=4, layer=layer))(input_ids=torch.ones(size, 4, dtype=torch.long))
     on_top = add_heads(xlnet(), HydraConfig(num_heads=4)).eval()

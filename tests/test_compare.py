@@ -183,7 +183,7 @@ def test_what_keeps_no_predictions_says_so(tmp_path: Path, capsys: pytest.Captur
     for name in ("dev", "a/b", "", ".."):
         with pytest.raises(ConfigError, match="split: expected test or another name"):
             sa.evaluate(run, rows, split=name)
-    with pytest.raises(ConfigError, match=r"best is no run folder \(no config.yaml\)"):
+    with pytest.raises(ConfigError, match=r"best is not a run folder \(no config.yaml\)"):
         sa.evaluate(RunFolder(run).best, rows, split="test")
     with pytest.raises(ConfigError, match="expected its path, got a model"):
         sa.evaluate(sa.load(run), rows, split="test")

@@ -231,7 +231,7 @@ def test_a_backbone_without_a_list_of_layers_takes_heads_on_top_only():
     backbone = tiny("bert")
     model = add_heads(backbone, config_of(layer=1))
     backbone.encoder.layer = torch.nn.ModuleList([*backbone.encoder.layer, torch.nn.Identity()])
-    with pytest.raises(ConfigError, match="BertModel has no list of 2 layers to put heads between; take -1"):
+    with pytest.raises(ConfigError, match="BertModel has no list of 2 layers to put heads between; use -1"):
         model(input_ids=IDS, attention_mask=MASK)
 
 

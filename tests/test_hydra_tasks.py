@@ -141,7 +141,8 @@ def test_a_checkpoint_of_a_trainer_is_a_model(options, tmp_path):
 def test_parameters_alone_that_do_not_describe_themselves(tmp_path):
     file = tmp_path / "model.safetensors"
     save_tensors({"classifier.weight": torch.zeros(2)}, file)
-    with pytest.raises(ParseError, match=r"model\.safetensors: expected a model of structattn, with a tensor"):
+    message = r"model\.safetensors: expected a model of structattn, with a tensor 'description'"
+    with pytest.raises(ParseError, match=message):
         HydraModelForSequenceClassification.from_pretrained(tmp_path)
     for content in (b"[1]", b"{", b'{"kind": 1}', b"\xff"):
         save_tensors({"description": torch.tensor(list(content), dtype=torch.uint8)}, file)

@@ -75,11 +75,11 @@ def test_phrases_end_where_the_words_end() -> None:
 
 def test_what_is_refused() -> None:
     long = sa.Example(LONG, "good", id="7")
-    message = "example 7 has a sentence of 30 words, more than max_length 8: truncate it, or take a greater max_length"
+    message = "example 7 has a sentence of 30 words, more than max_length 8: truncate it, or use a greater max_length"
     with pytest.raises(ConfigError, match=message):
         Task("short", max_length=8, truncation=False).limited(long)
     # The text of a translation and the heads of a tree are about every word.
-    with pytest.raises(ConfigError, match="take a greater max_length"):
+    with pytest.raises(ConfigError, match="use a greater max_length"):
         dataclasses.replace(get_task("translation"), max_length=8).limited(long)
     with pytest.raises(ConfigError, match="max_length of at least 1"):
         Task("short", max_length=0)
@@ -160,13 +160,13 @@ def test_running_out_of_memory_names_the_batch(
     with monkeypatch.context() as patch:
         patch.setattr(loop._Loop, "_add_gradients", fail)
         assert main(arguments(tmp_path)) == 2
-    assert "out of memory in a batch of 21 examples of up to 30 words; take a smaller optimization.batch_size or " in (
+    assert "out of memory in a batch of 21 examples of up to 30 words; use a smaller optimization.batch_size or " in (
         capsys.readouterr().err
     )
     assert main(arguments(tmp_path)) == 0
     model = sa.load(tmp_path / "run")
     monkeypatch.setattr(model, "forward", fail)
-    with pytest.raises(StructAttnError, match="out of memory in a batch of 2 examples of up to 3 words; take"):
+    with pytest.raises(StructAttnError, match="out of memory in a batch of 2 examples of up to 3 words; use"):
         model.predict(["fine", "a fine film"])
 
 

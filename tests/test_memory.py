@@ -92,12 +92,12 @@ def test_a_batch_that_needs_too_much_is_refused(
     assert main(arguments(tmp_path, "third")) == 2
     said = capsys.readouterr().err
     assert (
-        "a batch of 7 examples of up to 60 words needs about 0.0 GB of memory, 0.0 GB are free; take a smaller " in said
+        "a batch of 7 examples of up to 60 words needs about 0.0 GB of memory, 0.0 GB are free; use a smaller " in said
     )
     assert "optimization.batch_size or data.max_length" in said
     assert not (tmp_path / "third").exists()
     assert main(["predict", str(tmp_path / "run"), "--data", str(tmp_path / "reviews.csv")]) == 2
-    assert "take a smaller batch_size, or train with a smaller max_length" in capsys.readouterr().err
+    assert "use a smaller batch_size, or train with a smaller max_length" in capsys.readouterr().err
 
 
 def test_what_is_free_is_what_the_system_says(tmp_path: Path) -> None:

@@ -74,7 +74,7 @@ def test_the_ending_of_a_file_chooses_the_format(tmp_path: Path) -> None:
 
 def test_a_picture_too_large_for_pixels_is_refused_and_is_fine_as_pdf() -> None:
     wide = pictures.line_chart([Series("dev", [0, 1], [0.5, 0.75])], width=10_000, height=10_000)
-    with pytest.raises(ConfigError, match=r"a picture of \d+ x \d+ pixels is too large for PNG; take SVG or PDF"):
+    with pytest.raises(ConfigError, match=r"a picture of \d+ x \d+ pixels is too large for PNG; use SVG or PDF"):
         pictures.encode(wide, "png")
     assert pictures.encode(wide, "pdf").startswith(b"%PDF")
 

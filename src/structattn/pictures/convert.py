@@ -59,7 +59,7 @@ def encode(svg: str, format: str) -> bytes:
         return svg.encode("utf-8")
     size = re.match(r'<svg [^>]*?width="(\d+)" height="(\d+)"', svg)
     if format == "png" and size is not None and 4 * int(size[1]) * int(size[2]) > _MOST_PIXELS:
-        raise ConfigError(f"a picture of {size[1]} x {size[2]} pixels is too large for PNG; take SVG or PDF")
+        raise ConfigError(f"a picture of {size[1]} x {size[2]} pixels is too large for PNG; use SVG or PDF")
     typst: Any = require("typst", "plot")
     # Nothing is read, so any existing folder will do as the root; the working directory may not exist.
     options = {"root": str(Path(__file__).parent), "ppi": _PIXELS_PER_INCH, "sys_inputs": {"svg": svg}}

@@ -43,7 +43,7 @@ def place_of(backbone: nn.Module, layer: int) -> int | None:
         return None
     # Shapes would not show this where a batch has as many texts as subwords.
     if settings.model_type == "xlnet":
-        raise ConfigError(f"layer: {_WRONG_AXES.format('XLNet')}; take -1, the place on top")
+        raise ConfigError(f"layer: {_WRONG_AXES.format('XLNet')}; use -1, the place on top")
     return place
 
 
@@ -83,7 +83,7 @@ def read_with(
 
     def join(states: Tensor) -> Tensor:
         if states.shape[:2] != mask.shape:
-            raise ConfigError(f"layer: {_WRONG_AXES.format(type(backbone).__name__)}; take -1, the place on top")
+            raise ConfigError(f"layer: {_WRONG_AXES.format(type(backbone).__name__)}; use -1, the place on top")
         joined: Tensor
         joined, weights = layer(states, mask, need_weights=need_weights)
         seen.append((states, weights))
@@ -132,5 +132,5 @@ def _layers_of(backbone: nn.Module) -> nn.ModuleList:
             return module
     raise ConfigError(
         f"layer: {type(backbone).__name__} has no list of {settings.num_hidden_layers} layers to put heads between; "
-        "take -1, the place on top"
+        "use -1, the place on top"
     )

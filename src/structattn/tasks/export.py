@@ -125,7 +125,7 @@ def _without_package(program: ExportedProgram) -> ExportedProgram:
     if ours:
         raise ConfigError(
             f"this model computes with compiled operators of this package ({', '.join(sorted(ours))}), as latent "
-            "structure does; a program without the package cannot run them: take an encoder without latent structure"
+            "structure does; a program without the package cannot run them: use an encoder without latent structure"
         )
     return program
 

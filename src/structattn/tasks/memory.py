@@ -33,7 +33,7 @@ def explained_memory(examples: int, longest: int, *, options: str) -> Iterator[N
         ...     _ = torch.empty(10**15)
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.StructAttnError: out of memory in a batch of 64 examples of up to 20,000 words; take a
+        structattn.syntax.errors.StructAttnError: out of memory in a batch of 64 examples of up to 20,000 words; use a
         smaller batch_size
     """
     try:
@@ -43,7 +43,7 @@ def explained_memory(examples: int, longest: int, *, options: str) -> Iterator[N
             sign in str(error) for sign in _SIGNS
         ):
             raise
-        raise StructAttnError(f"out of memory in {_batch(examples, longest)}; take a smaller {options}") from error
+        raise StructAttnError(f"out of memory in {_batch(examples, longest)}; use a smaller {options}") from error
 
 
 def check_memory(
@@ -78,7 +78,7 @@ def check_memory(
     if free is not None and needed is not None and needed + more > free:
         raise StructAttnError(
             f"{_batch(count, longest)} needs about {(needed + more) / 1e9:,.1f} GB of memory, {free / 1e9:,.1f} GB are "
-            f"free; take a smaller {options}"
+            f"free; use a smaller {options}"
         )
 
 

@@ -226,7 +226,7 @@ class Task:
             return example
         if not self.truncation or self.answer != "label":
             found = f"{example.described()} has a sentence of {longest:,} words, more than max_length"
-            hint = "truncate it, or take" if self.answer == "label" else "take"
+            hint = "truncate it, or use" if self.answer == "label" else "use"
             raise ConfigError(f"{found} {self.max_length:,}: {hint} a greater max_length")
         return dataclasses.replace(
             example, sentences=tuple(one.truncated(self.max_length) for one in example.sentences)

@@ -31,7 +31,7 @@ def check_split(path: str | os.PathLike[str], split: str) -> None:
     if not _NAME.fullmatch(split) or split == "dev":
         raise ConfigError(f"split: expected test or another name of letters and digits, got {split!r}")
     if not folder.config.is_file():
-        raise ConfigError(f"{folder.path} is no run folder (no {folder.config.name}), so it keeps no predictions")
+        raise ConfigError(f"{folder.path} is not a run folder (no {folder.config.name}), so it keeps no predictions")
     if not folder.is_finished:
         raise ConfigError(f"{folder.path}: this run is not finished; resume it before its predictions are kept")
 
