@@ -1,4 +1,4 @@
-"""Shapes are checked in all tests but those of ``unchecked``: jaxtyping's import hook wraps the package in beartype."""
+"""Shapes are checked in all tests but those of ``unchecked``: an import hook has beartype check what names them."""
 
 import dataclasses
 import gc
@@ -19,12 +19,13 @@ os.environ.setdefault("HF_HUB_OFFLINE", "1")
 os.environ["XDG_CACHE_HOME"] = (_caches := tempfile.TemporaryDirectory()).name
 
 import pytest
-from jaxtyping import install_import_hook
+
+from shape_checks import check_shapes
 
 # torch.compile cannot look into checked functions: what compiles runs unchecked, in a process of its own.
 CHECKED = os.environ.get("STRUCTATTN_UNCHECKED") != "1"
-_checked = os.environ.get("STRUCTATTN_CHECKED", "structattn").split(",")
-_hook = install_import_hook(_checked, "beartype.beartype") if CHECKED else None
+if CHECKED:
+    check_shapes(os.environ.get("STRUCTATTN_CHECKED", "structattn").split(","))
 
 
 class _Triton(MetaPathFinder):

@@ -4,7 +4,6 @@ import itertools
 from functools import partial
 from typing import Any
 
-import jaxtyping
 import pytest
 import torch
 
@@ -251,9 +250,5 @@ def test_examples_sentences_and_texts_are_collated_alike() -> None:
     ],
 )
 def test_what_cannot_be_collated(items: Any, error: type[Exception], message: str) -> None:
-    jaxtyping.config.update("jaxtyping_disable", True)
-    try:
-        with pytest.raises(error, match=message):
-            collate(items, Vocabulary([]))
-    finally:
-        jaxtyping.config.update("jaxtyping_disable", False)
+    with pytest.raises(error, match=message):
+        collate(items, Vocabulary([]))

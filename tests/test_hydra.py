@@ -8,7 +8,6 @@ import math
 from dataclasses import replace
 from pathlib import Path
 
-import jaxtyping
 import numpy as np
 import pytest
 import torch
@@ -639,7 +638,7 @@ def test_bad_settings():
     for options in ({"limit": 0}, {"max_length": 0}, {"device": "cpu", "mixed_precision": "fp16"}):
         with pytest.raises(ConfigError):
             PretrainingConfig("x", "x", "x", **options)
-    with pytest.raises((ConfigError, jaxtyping.TypeCheckError), match="'random'"):
+    with pytest.raises(ConfigError, match="'random'"):
         PretrainingConfig("x", "x", "x", control="random")
 
 

@@ -3,10 +3,8 @@
 import dataclasses
 import inspect
 import json
-from collections.abc import Iterator
 from pathlib import Path
 
-import jaxtyping
 import pytest
 import torch
 
@@ -48,14 +46,6 @@ def make(
     options = {"dim": 12, "num_heads": 2} if encoder == "transformer" else {"dim": 12}
     built = build(encoder, vocab_size=len(VOCABULARY), dropout=0.0, **options)
     return SentenceModel(built, task, labels, vocabulary=VOCABULARY, classifier=ClassifierConfig(16, dropout=dropout))
-
-
-@pytest.fixture
-def without_type_checks() -> Iterator[None]:
-    """As a user has it: only the tests check types."""
-    jaxtyping.config.update("jaxtyping_disable", True)
-    yield
-    jaxtyping.config.update("jaxtyping_disable", False)
 
 
 def examples_for(task: Task) -> list[Example]:
@@ -268,7 +258,6 @@ def test_labels_unseen_in_training_count_as_wrong_and_are_counted() -> None:
         model.loss(rows[2:])
 
 
-@pytest.mark.usefixtures("without_type_checks")
 def test_model_refuses_what_does_not_fit() -> None:
     model = make(SENTIMENT)
     with pytest.raises(ValueError, match=r"'sentiment' takes 1 sentence\(s\), example 0 has 2"):
