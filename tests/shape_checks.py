@@ -52,11 +52,11 @@ def with_checked_shapes(defined: Any) -> Any:
 
 def _checked(function: Callable[..., Any]) -> Callable[..., Any]:
     annotations = function.__annotations__
-    # Others may be names that only mypy sees.
-    function.__annotations__ = {name: one for name, one in annotations.items() if _names_a_shape(one)}
+    shapes = {name: one for name, one in annotations.items() if _names_a_shape(one)}
+    function.__annotations__ = shapes  # others may be names that only mypy sees
     typed = beartype(function)
     function.__annotations__ = annotations
-    if "{" in str(annotations):  # lengths that are arguments have to be bound, which takes longer
+    if any("{" in str(one) for one in shapes.values()):  # lengths that are arguments are bound, which takes longer
         return _jaxtyped(typed, typechecker=None)
 
     @functools.wraps(function)
