@@ -8,7 +8,7 @@ READY_TO_DOCUMENT := .venv/.ready-to-document
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test test-triton test-oldest mutants lint types docs wheel release-check tables parser bench peers clean
+.PHONY: demo test test-triton test-oldest mutants lanes lint types docs wheel release-check tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -30,6 +30,9 @@ test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, 
 mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## the share of injected faults that the tests detect, SAMPLE in each of PACKAGES; takes hours, resumes
 	$(PIP) --editable '.[mutants]'
 	$(BIN)/python tests/mutation $(PACKAGES) --sample $(or $(SAMPLE),300)
+
+lanes: $(READY_TO_DEVELOP)  ## what one must open to follow one thing: files and lines, beside their budgets
+	@$(BIN)/python tests/lanes.py
 
 lint: $(READY_TO_DEVELOP)  ## style
 	$(BIN)/ruff check .

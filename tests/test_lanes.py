@@ -1,0 +1,56 @@
+"""Budgets of lanes: what one must open to follow one thing."""
+
+import inspect
+
+import import_graph
+import pytest
+from lanes import Lane, read_lanes
+
+import structattn as sa
+from structattn.encoders import BUILDERS
+
+LANES = read_lanes()
+
+
+@pytest.mark.parametrize("lane", LANES, ids=[lane.name.replace("`", "") for lane in LANES])
+def test_lane_is_within_its_budget(lane: Lane) -> None:
+    size = lane.size
+    heaviest = import_graph.heaviest(lane.module)
+    assert size.files <= lane.budget.files and size.lines <= lane.budget.lines, f"{size}, of which {heaviest}"
+
+
+def test_every_encoder_has_a_lane() -> None:
+    modules = {address.partition(":")[0] for address in BUILDERS.values()}
+    assert modules <= {lane.module for lane in LANES}
+
+
+def test_lanes_begin_where_things_are_defined() -> None:
+    things = (
+        sa.distributions.DependencyCRF,
+        sa.layers.MultiHeadAttention,
+        sa.load,
+        sa.train,
+        sa.inspection.attention_maps,
+        sa.parse,
+    )
+    assert {inspect.unwrap(thing).__module__ for thing in things} <= {lane.module for lane in LANES}
+
+
+def test_closure_follows_names_and_not_type_checking() -> None:
+    assert import_graph.closure("structattn.syntax.errors") == {"structattn.syntax.errors"}
+    layer = import_graph.closure("structattn.layers.attention")
+    assert "structattn.functional.attention" in layer, "from structattn.functional import attention: the file behind it"
+    assert "structattn.functional.token2token" not in layer, "and not what else the package has"
+    batch = import_graph.imports("structattn.training.folder")
+    assert not {module for module in batch if module.startswith("structattn.tasks")}, "imports for type checkers"
+    dependency = import_graph.closure("structattn.distributions.dependency")
+    assert "structattn.kernels.dependency" in dependency, "from structattn import kernels: its rules"
+
+
+def test_heaviest_modules_are_what_a_lane_would_lose() -> None:
+    module = "structattn.training.run"
+    for weight in import_graph.heaviest(module):
+        rest = import_graph.closure(module, without={weight.module})
+        assert (
+            import_graph.size(rest).lines + weight.size.lines == import_graph.size(import_graph.closure(module)).lines
+        )
