@@ -10,10 +10,10 @@ from typing import Any
 
 from benchmarks import markdown, records
 from benchmarks.records import Record
+from structattn.errors import ConfigError
+from structattn.files.folders import read_yaml
+from structattn.files.text import replace_text
 from structattn.reproduction.tables import fill
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import replace_text
-from structattn.syntax.folders import read_yaml
 
 TABLES = Path(__file__).parent / "pages.yaml"
 ROOT = Path(__file__).parent.parent

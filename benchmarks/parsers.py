@@ -18,7 +18,7 @@ from pathlib import Path
 import torch
 
 from benchmarks.markdown import header, line
-from structattn.layers import Hardware
+from structattn.options.hardware import Hardware
 from structattn.parsing import Parser, attachment, parse, parser_of
 from structattn.syntax import read_conllu
 

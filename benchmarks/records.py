@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from structattn.syntax.files import replace_text
-from structattn.syntax.folders import described_by
+from structattn.files.folders import described_by
+from structattn.files.text import replace_text
 
 RESULTS = Path(__file__).parent / "results"
 

@@ -28,8 +28,8 @@ import psutil
 
 import structattn as sa
 from benchmarks.markdown import header, line
+from structattn.files.folders import read_json_lines
 from structattn.pictures import Series, line_chart, save
-from structattn.syntax.folders import read_json_lines
 
 WORKER, COMMAND = "a worker", "the command"
 SECONDS = 2.0  # between two looks at the memory

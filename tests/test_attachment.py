@@ -13,7 +13,8 @@ import structattn as sa
 from small_models import attachment_model, sentence_model
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build, latent_trees
-from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sentence, write_conllu
+from structattn.errors import ConfigError, MissingStructure
+from structattn.syntax import DependencyTree, Sentence, write_conllu
 from structattn.tasks import AttachmentModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 from structattn.training.initial import start_from

@@ -8,9 +8,9 @@ from torch import Tensor, nn
 
 import structattn as sa
 from attention_layers import DIM, LAYERS, LONG, MIDDLE, ON_TREES, SHORT, VOCABULARY
+from structattn.errors import MissingStructure
 from structattn.functional import attention
 from structattn.layers import CrossAttention, MultiHeadAttention, TreeCrossAttention, WindowAttention
-from structattn.syntax import MissingStructure
 
 BATCH = sa.collate([LONG, SHORT], VOCABULARY)
 STATES = torch.randn(2, 4, DIM, generator=torch.Generator().manual_seed(0))

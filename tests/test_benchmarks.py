@@ -7,7 +7,7 @@ from benchmarks import pages, records
 from benchmarks.__main__ import PARTS
 from benchmarks.records import Record
 
-from structattn.syntax.errors import ConfigError, ParseError
+from structattn.errors import ConfigError, ParseError
 
 PRINTED = (
     "Two tables.",

@@ -29,9 +29,9 @@ from structattn.cli.hydra_pretrain import command as pretrain_command
 from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
 from structattn.encoders.table import EMBEDDERS, options_of
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.lazy import outline
-from structattn.syntax.options import known_options, parse_seeds
+from structattn.errors import ConfigError
+from structattn.lazy import outline
+from structattn.options.checking import known_options, parse_seeds
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.table import fact_model_options
 from structattn.training.questions_config import question_optimization

@@ -8,8 +8,8 @@ from torch import nn
 
 import structattn as sa
 from structattn.data.formulas import depth_of, formulas
+from structattn.errors import ConfigError
 from structattn.layers import AdditiveScores, CountedPositions, DependencyScorer
-from structattn.syntax import ConfigError
 
 DIM, AXES = 4, 2
 GENERATOR = torch.Generator().manual_seed(0)

@@ -21,7 +21,8 @@ from structattn.data import (
     word_distance,
     word_relation,
 )
-from structattn.syntax import ConstituencyTree, DependencyTree, MissingStructure, Sentence
+from structattn.errors import MissingStructure
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
 KIDS = Sentence(
     ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"],

@@ -9,7 +9,8 @@ import pytest
 
 from structattn.data import Example
 from structattn.data.objects import read_objects
-from structattn.syntax import ConfigError, ParseError, Sentence
+from structattn.errors import ConfigError, ParseError
+from structattn.syntax import Sentence
 
 TEXTS = ("It isn't bad.", "Dull")
 LABELS = ("pos", "neg")

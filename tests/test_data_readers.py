@@ -13,7 +13,8 @@ import pytest
 
 from structattn.data import Example, Vocabulary, collate, read_examples
 from structattn.data.readers import recognise_format
-from structattn.syntax import ConfigError, ParseError, Sentence
+from structattn.errors import ConfigError, ParseError
+from structattn.syntax import Sentence
 
 SST = "(3 (2 It) (4 (2 's) (3 fun)))\n(1 (2 not) (3 fun))\n(0 bad)\n"
 CONLLU = """# sent_id = s-1

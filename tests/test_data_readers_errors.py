@@ -8,7 +8,7 @@ import pytest
 
 from structattn.data import read_examples
 from structattn.data.readers import FORMATS
-from structattn.syntax import ConfigError, ParseError
+from structattn.errors import ConfigError, ParseError
 
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
 

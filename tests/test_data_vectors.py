@@ -11,7 +11,7 @@ import torch
 from safetensors.torch import save_file
 
 from structattn.data import Vocabulary, load_vectors, vector_words
-from structattn.syntax import MissingExtra, ParseError
+from structattn.errors import MissingExtra, ParseError
 
 WORDS = Vocabulary(["dog", "emu", "cat"], ["owl"])
 SUBWORDS = {"[UNK]": 0, "dog": 1, "e": 2, "##mu": 3, "cat": 4}

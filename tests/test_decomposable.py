@@ -9,7 +9,8 @@ from torch import Tensor
 import structattn as sa
 from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.encoders import SentenceEncoder, build
-from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sentence
+from structattn.errors import ConfigError, MissingStructure
+from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import ClassifierConfig, SentenceModel, get_task
 
 WORDS = ["a", "dog", "barks", "cat", "sleeps", "no"]

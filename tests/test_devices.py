@@ -13,11 +13,12 @@ import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from structattn.cli import main, program
 from structattn.data.generated import agreement_treebank
-from structattn.layers import devices, recurrent
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError
+from structattn.layers import recurrent
+from structattn.options import hardware as devices
+from structattn.options.hardware import Hardware
 from structattn.parsing import TreeParser, build_parser
 from structattn.pretrained import HydraConfig, add_heads
-from structattn.syntax.errors import ConfigError
 
 HEADS = ("--backbone", "backbone", "--adapter", "adapter")
 # Arguments of each command; what they need is made in ``place``.

@@ -6,9 +6,9 @@ from torch import Tensor, nn
 
 import structattn as sa
 from structattn.encoders import BiLSTM, build
+from structattn.errors import ConfigError, MissingStructure
 from structattn.layers import AdditivePooling, DirectionalSelfAttention, FusionGate, Source2Token, Token2Token
 from structattn.priors import Forward, PerHead, Prior, Relation, WordDistance
-from structattn.syntax import ConfigError, MissingStructure
 
 WORDS = ["families", "have", "some", "dogs", "in", "front", "of", "a", "carousel"]
 VOCABULARY = sa.Vocabulary(sorted(set(WORDS)))

@@ -10,8 +10,9 @@ import pytest
 import structattn as sa
 from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples, recognise_format
+from structattn.errors import ParseError
 from structattn.parsing import Document, documents_of, sentences_of_examples
-from structattn.syntax import ParseError, Sentence
+from structattn.syntax import Sentence
 from structattn.tasks import SENTIMENT, Prediction
 from structattn.tasks.answering import answers_by_length
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run

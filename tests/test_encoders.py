@@ -14,7 +14,7 @@ import structattn as sa
 from structattn.data.generated import agreement_treebank
 from structattn.encoders.build import build
 from structattn.encoders.table import BUILDERS, builder, needs_backbone, options_of
-from structattn.syntax import ConfigError
+from structattn.errors import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])

@@ -11,7 +11,7 @@ import pytest
 
 import structattn as sa
 from structattn.data import agreement_treebank
-from structattn.syntax.folders import read_json_lines
+from structattn.files.folders import read_json_lines
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, run
 
 Draw = Callable[..., list[str]]

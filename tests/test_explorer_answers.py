@@ -15,13 +15,14 @@ from small_models import attachment_model, sentence_model
 from structattn.data import Example, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
+from structattn.errors import ConfigError
 from structattn.explorer import Answers
-from structattn.explorer.checks import RequestError
 from structattn.explorer.packing import unpack
 from structattn.explorer.sentences import record_of
+from structattn.http.requests import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
 from structattn.parsing.missing import MissingTrees
-from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
 

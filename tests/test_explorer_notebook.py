@@ -15,10 +15,11 @@ import structattn as sa
 from small_models import sentence_model
 from structattn import inspection, pictures
 from structattn.data import Vocabulary
+from structattn.errors import ConfigError
 from structattn.explorer import frozen_page, notebook
-from structattn.explorer.checks import RequestError
+from structattn.http.requests import RequestError
 from structattn.pictures.display import Document, Picture
-from structattn.syntax import ConfigError, DependencyTree, Sentence
+from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT
 
 DOG = Sentence(["a", "dog", "barks"], dependency=DependencyTree([2, 3, 0]))

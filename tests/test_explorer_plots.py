@@ -13,11 +13,11 @@ import pytest
 from small_models import sentence_model
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
+from structattn.errors import ConfigError, MissingExtra
 from structattn.explorer import attention_page, save_plots
-from structattn.explorer.checks import RequestError
 from structattn.explorer.plots import FORMATS
-from structattn.syntax import ConfigError, Sentence
-from structattn.syntax.errors import MissingExtra
+from structattn.http.requests import RequestError
+from structattn.syntax import Sentence
 from structattn.tasks import SentenceModel, get_task
 from test_inspection import DOG, KIDS, VOCABULARY
 

@@ -13,10 +13,10 @@ import numpy as np
 import pytest
 import torch
 
-from structattn.explorer.checks import RequestError
 from structattn.explorer.packing import pack, pack_bits, unpack
-from structattn.explorer.protocol import MOST_BYTES, Request, check_request, read_body
+from structattn.explorer.protocol import Request, check_request
 from structattn.explorer.sentences import record_of, sentence_of
+from structattn.http.requests import MOST_BYTES, RequestError, read_body
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
 DOG = {

@@ -16,9 +16,9 @@ import pytest
 import structattn as sa
 from structattn.cli import main
 from structattn.cli.explore import _examples, _mistake, _names
-from structattn.explorer.protocol import MOST_BYTES
+from structattn.errors import ConfigError
 from structattn.explorer.server import HOST, ExplorerServer
-from structattn.syntax import ConfigError
+from structattn.http.requests import MOST_BYTES
 
 BOOT = {"v": 1, "title": "heads & <b>trees</b>", "models": [], "items": []}
 LOOK = {"v": 1, "id": 7, "do": "look"}

@@ -13,10 +13,11 @@ from small_models import sentence_model
 from structattn.cli import main
 from structattn.data import Vocabulary
 from structattn.data.tensors import checksum
+from structattn.errors import ConfigError, ParseError
 from structattn.explorer import Answers, State, read_state, save_state
-from structattn.explorer.checks import RequestError
 from structattn.explorer.state import check_state
-from structattn.syntax import ConfigError, DependencyTree, ParseError, Sentence
+from structattn.http.requests import RequestError
+from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT
 
 WORDS = ["a", "dog", "barks", "loudly"]

@@ -12,9 +12,10 @@ import torch
 from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.readers.babi import facts_of, support_of
+from structattn.errors import ConfigError, ParseError
 from structattn.layers import binary_potentials, unary_potentials
 from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
-from structattn.syntax import ConfigError, ParseError, Sentence
+from structattn.syntax import Sentence
 from structattn.tasks import FactModel, get_task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 

@@ -13,9 +13,9 @@ from backbones import minilm_tokenizer, tiny
 from structattn.cli import main
 from structattn.data import collate_subwords
 from structattn.encoders import build
+from structattn.errors import ConfigError, MissingStructure
 from structattn.pretrained import HydraConfig, add_heads, inject
 from structattn.pretrained.guided import GuidedLayer
-from structattn.syntax import ConfigError, MissingStructure
 
 KIDS = sa.Sentence(
     ["Two", "kids", "wash", "hippopotami"],

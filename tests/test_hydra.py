@@ -16,6 +16,7 @@ import structattn as sa
 from backbones import KINDS, minilm_tokenizer, opened, tiny
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
+from structattn.errors import ConfigError, ParseError
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, RelationHeads, relation_loss
 from structattn.pretrained import (
     HydraConfig,
@@ -31,7 +32,6 @@ from structattn.pretrained.encoder import hydra
 from structattn.pretrained.evaluation import area_under_curve, heads_loss, tree_heads
 from structattn.reproduction.records import record_of
 from structattn.reproduction.rows import Row
-from structattn.syntax import ConfigError, ParseError
 from structattn.training.heads import pretrain, pretrain_heads
 from structattn.training.heads_config import PretrainingConfig, heads_optimization
 

@@ -15,7 +15,7 @@ from small_models import sentence_model
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.layers import PretrainedBackbone, RelationHeads
-from structattn.layers.devices import Hardware
+from structattn.options.hardware import Hardware
 from structattn.pretrained import HydraConfig, evaluate_heads, head_drift
 from structattn.pretrained.encoder import heads_of
 from structattn.pretrained.evaluation import heads_loss

@@ -16,11 +16,12 @@ from structattn import inspection
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
+from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection import AttentionMap, attention_maps
 from structattn.inspection.figures import attention_panels
 from structattn.inspection.items import sentences_of
 from structattn.inspection.names import gate_names
-from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, MissingStructure, Sentence
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
 

@@ -12,31 +12,46 @@ import structattn
 
 PACKAGE = Path(__file__).parent.parent / "src" / "structattn"
 
-ABOVE_DISTRIBUTIONS = {"syntax", "data", "functional", "kernels", "distributions", "priors", "layers", "encoders"}
+LOWEST = {"errors", "files", "options", "lazy"}
+ABOVE_DISTRIBUTIONS = LOWEST | {
+    "syntax",
+    "data",
+    "functional",
+    "kernels",
+    "distributions",
+    "priors",
+    "layers",
+    "encoders",
+}
 ALLOWED = {
-    "syntax": set(),
-    "pictures": {"syntax"},
-    "data": {"syntax"},
-    "functional": {"kernels"},
-    "kernels": set(),
-    "distributions": {"functional", "kernels", "syntax"},
-    "priors": {"data", "functional", "syntax"},
-    "layers": {"priors", "distributions", "data", "functional", "kernels", "syntax"},
-    "encoders": {"layers", "priors", "distributions", "data", "functional", "syntax"},
+    "errors": set(),
+    "lazy": set(),
+    "files": {"errors"},
+    "options": {"errors", "files"},
+    "http": {"errors", "files"},
+    "syntax": LOWEST,
+    "pictures": LOWEST | {"syntax"},
+    "data": LOWEST | {"syntax"},
+    "functional": {"kernels", "lazy"},
+    "kernels": {"errors"},
+    "distributions": {"errors", "lazy", "functional", "kernels"},
+    "priors": LOWEST | {"data", "functional", "syntax"},
+    "layers": LOWEST | {"priors", "distributions", "data", "functional", "kernels", "syntax"},
+    "encoders": LOWEST | {"layers", "priors", "distributions", "data", "functional", "syntax"},
     "tasks": ABOVE_DISTRIBUTIONS,
     "pretrained": ABOVE_DISTRIBUTIONS,
     "parsing": ABOVE_DISTRIBUTIONS,
     "training": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing"},
     "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
-    "explorer": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures", "inspection"},
-    "serving": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "inspection", "explorer"},
+    "explorer": ABOVE_DISTRIBUTIONS | {"http", "tasks", "pretrained", "parsing", "training", "pictures", "inspection"},
+    "serving": ABOVE_DISTRIBUTIONS | {"http", "tasks", "pretrained", "parsing", "training", "inspection", "explorer"},
     "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
 }
 # Packages that only put others together, and the top-level module.
 TOP = {"cli", "demo", "__init__", "__main__"}
 # Tables that higher-level packages fill ask the top-level module for them; nothing else below the top does.
 ASKS_FOR_EXTENSIONS = {("encoders", "table.py")}
-NO_TORCH = {"syntax", "pictures"}
+NO_TORCH = {"errors", "files", "lazy", "http", "syntax", "pictures"}
 EXTRAS = {
     "accelerate",
     "anywidget",

@@ -11,8 +11,8 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from structattn.layers.devices import Hardware
-from structattn.syntax.errors import ConfigError, StructAttnError
+from structattn.errors import ConfigError, StructAttnError
+from structattn.options.hardware import Hardware
 from structattn.tasks import metric
 from structattn.training import machine
 from structattn.training.folder import RunFolder

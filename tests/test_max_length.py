@@ -15,8 +15,9 @@ import structattn as sa
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.data.summary import summarise
+from structattn.errors import ConfigError, StructAttnError
 from structattn.parsing.run import parse_each
-from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence, StructAttnError
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Task, get_task
 from structattn.training import loop
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 import numpy as np
 import pytest
 
-from structattn.syntax import ConfigError
+from structattn.errors import ConfigError
 from structattn.tasks import METRICS, accuracy, macro_f1, matthews, mean_squared_error, metric, pearson, spearman
 
 LABELS = ["a", "b", "c"]

@@ -24,9 +24,9 @@ from structattn.cli.squad import command as squad
 from structattn.cli.train import command as train
 from structattn.data import Vocabulary
 from structattn.data.model_card import CARD, KINDS, Trained, add_comparison, write_card
+from structattn.errors import ParseError
+from structattn.files.markdown import escaped, fenced, table_of
 from structattn.pretrained import HydraConfig, add_heads, inject
-from structattn.syntax import ParseError
-from structattn.syntax.markdown import escaped, fenced, table_of
 from structattn.tasks import Task
 from structattn.training import RunConfig
 from structattn.training.folder import plain

@@ -23,6 +23,7 @@ from structattn.data.model_folder import SavedModel
 from structattn.data.storage import Storage, packed
 from structattn.data.tensors import load_tensors, read_tensors, save_tensors
 from structattn.encoders import SentenceEncoder
+from structattn.errors import ConfigError, ParseError
 from structattn.parsing import TreeCRF, build_parser
 from structattn.pretrained import (
     HydraConfig,
@@ -31,7 +32,7 @@ from structattn.pretrained import (
     HydraModelForTokenClassification,
     add_heads,
 )
-from structattn.syntax import ConfigError, DependencyTree, ParseError, Sentence
+from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import (
     MODELS,
     SENTIMENT,

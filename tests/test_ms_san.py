@@ -11,7 +11,7 @@ from torch import Tensor, nn
 import structattn as sa
 from structattn.encoders import ABLATIONS, PAPER_HEADS, Encoding, SentenceEncoder, heads_prior
 from structattn.encoders.head_layout import parse_heads
-from structattn.syntax.errors import ConfigError, MissingStructure
+from structattn.errors import ConfigError, MissingStructure
 from structattn.tasks import SentenceModel, get_task
 
 WORDS = ["two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]

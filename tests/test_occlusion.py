@@ -11,12 +11,13 @@ import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
+from structattn.errors import ConfigError
 from structattn.explorer import save_plots
 from structattn.inspection import WordAttribution, attribution_figure, leave_one_out
 from structattn.inspection.items import first_of
 from structattn.inspection.occlusion import occlude
 from structattn.layers import PretrainedBackbone
-from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, SentenceModel, get_task
 
 DOG = Sentence(

@@ -18,12 +18,13 @@ import yaml
 
 import structattn as sa
 from structattn.data import Example
+from structattn.errors import ConfigError, MissingStructure
 from structattn.explorer import save_plots
 from structattn.parsing import MissingTrees, TreeParser, load_parser, parser_of, to_pandas, to_spacy
 from structattn.parsing import conversion as conversions
 from structattn.parsing.missing import parse_cache
 from structattn.parsing.names import PACKAGED
-from structattn.syntax import ConfigError, MissingStructure, Sentence, format_conllu
+from structattn.syntax import Sentence, format_conllu
 from structattn.tasks import SentenceModel, get_task
 from structattn.training import ParserConfig, RunResult
 from structattn.training.parser_config import parser_optimization
@@ -284,7 +285,7 @@ def test_a_parser_of_others_is_not_started_on_the_word_of_a_folder(trained: RunR
         model.predict(["Dogs bark"])
     assert sa.load(trained.folder, parser="en").predict(["Dogs bark"])
     file.write_text(json.dumps({**content, "tree_parser": {"name": "en"}}))
-    with pytest.raises(sa.syntax.ParseError, match=r"config\.json: expected the key 'version'"):
+    with pytest.raises(sa.errors.ParseError, match=r"config\.json: expected the key 'version'"):
         sa.load(trained.folder)
 
 

@@ -10,7 +10,7 @@ import structattn as sa
 from structattn.cli import main
 from structattn.data import Example
 from structattn.data.parses import ParseLookup, with_parses
-from structattn.syntax import ParseError
+from structattn.errors import ParseError
 
 WASH = sa.Sentence(["Kids", "wash", "hands"], ["NOUN", "VERB", "NOUN"], sa.DependencyTree([2, 0, 2]))
 BARK = sa.Sentence(["Dogs", "bark"], dependency=sa.DependencyTree([2, 0]))

@@ -18,12 +18,13 @@ import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from interrupting import interrupted
 from structattn.data import agreement_treebank
+from structattn.errors import ConfigError, ParseError
 from structattn.parsing import TreeParser, attachment, build_parser, load_parser
 from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.files import read_gold
 from structattn.parsing.saved import fingerprint
 from structattn.parsing.treecrf import TreeCRF
-from structattn.syntax import ConfigError, ParseError, Sentence
+from structattn.syntax import Sentence
 from structattn.training.optimization import build_optimizer
 from structattn.training.parser import train_parser
 from structattn.training.parser_config import ParserConfig, parser_optimization

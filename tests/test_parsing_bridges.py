@@ -9,10 +9,11 @@ from typing import Any
 
 import pytest
 
+from structattn.errors import ConfigError
 from structattn.parsing import Parser, to_spacy
 from structattn.parsing.spacy import SpacyParser
 from structattn.parsing.stanza import StanzaParser
-from structattn.syntax import ConfigError, DependencyTree, Sentence
+from structattn.syntax import DependencyTree, Sentence
 
 # spaCy: tokens with heads that are tokens, sentences that are lists of them.
 

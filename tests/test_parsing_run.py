@@ -19,11 +19,11 @@ import structattn as sa
 from forking import run_forked
 from structattn.cli import main
 from structattn.data import agreement_treebank
+from structattn.errors import ConfigError, MissingExtra, ParseError, StructAttnError
 from structattn.parsing import ParseCache, TreebankParser, build_parser, parse_each, parser_of, run
 from structattn.parsing.cache import cache_key
 from structattn.parsing.splitting import split_sentences
-from structattn.syntax import ConfigError, ParseError, Sentence, StructAttnError, split_words
-from structattn.syntax.errors import MissingExtra
+from structattn.syntax import Sentence, split_words
 
 TEXTS = [
     "The dogs bark. They don't bite!",

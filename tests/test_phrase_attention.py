@@ -12,11 +12,10 @@ import torch
 import structattn as sa
 from structattn.data import Example, PhraseTrees
 from structattn.data.text_vocabulary import TextVocabulary
+from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection import phrase_attention, phrase_attention_figure
 from structattn.inspection.phrase_attention import PhraseAttention, phrase_share
 from structattn.layers import CrossAttention, TreeAttention
-from structattn.syntax import ConfigError
-from structattn.syntax.errors import MissingStructure
 from structattn.tasks import (
     SENTIMENT,
     DecoderConfig,

@@ -11,9 +11,8 @@ from pathlib import Path
 import pytest
 
 from structattn import pictures
+from structattn.errors import ConfigError, MissingExtra
 from structattn.pictures import Arc, Panel, Series
-from structattn.syntax import ConfigError
-from structattn.syntax.errors import MissingExtra
 
 pytest.importorskip("typst")
 

@@ -9,8 +9,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import write_json
+from structattn.errors import ConfigError
+from structattn.files.folders import write_json
 from structattn.tasks import metric
 from structattn.training import (
     Answers,

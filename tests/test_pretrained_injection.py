@@ -9,10 +9,10 @@ import torch
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, tiny
 from structattn.data import collate_subwords
+from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.pretrained import inject, load_injection
 from structattn.pretrained.injection import attention_modules
 from structattn.priors import NotSelf, PerHead, WordDistance
-from structattn.syntax import ConfigError, MissingStructure, ParseError
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hippopotami"]
 BALLGAME = sa.Sentence(WORDS, dependency=sa.DependencyTree([2, 6, 5, 5, 2, 0, 8, 6]))

@@ -9,6 +9,7 @@ from torch import nn
 
 import structattn as sa
 from ballgame import DISTANCES, HEADS, WORDS
+from structattn.errors import MissingStructure
 from structattn.priors import (
     AttentionBias,
     Backward,
@@ -24,7 +25,6 @@ from structattn.priors import (
     WordDistance,
     alibi_slopes,
 )
-from structattn.syntax.errors import MissingStructure
 
 BRACKETS = """
 (S (NP (NP (CD Two) (NNS kids)) (PP (IN at) (NP (DT a) (NN ballgame))))

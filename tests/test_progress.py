@@ -9,8 +9,9 @@ import pytest
 
 import structattn as sa
 from structattn.cli import main
-from structattn.syntax import ConfigError, MissingExtra, replace_text
-from structattn.syntax.folders import read_json_lines, read_yaml, replaced_folder, write_json
+from structattn.errors import ConfigError, MissingExtra
+from structattn.files.folders import read_json_lines, read_yaml, replaced_folder, write_json
+from structattn.files.text import replace_text
 from structattn.training import RunFolder, loop
 from structattn.training.progress import Lines
 

@@ -10,9 +10,9 @@ import structattn as sa
 from ballgame import HEADS, WORDS
 from structattn.data import RELATIONS, SubwordBatch, parse_mask, parse_relation, word_relation
 from structattn.encoders.head_layout import heads_prior
+from structattn.errors import ConfigError
 from structattn.pretrained import HydraConfig, relation_targets
 from structattn.priors import Relation
-from structattn.syntax import ConfigError
 
 LABELS = ["nummod", "nsubj", "case", "det", "nmod:at", "root", "nmod:poss", "obj"]
 LONG = sa.Sentence(

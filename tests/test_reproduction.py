@@ -19,13 +19,13 @@ from structattn.cli import arguments
 from structattn.cli.parse import command as parse_command
 from structattn.cli.train import command as train_command
 from structattn.encoders.table import builder
+from structattn.errors import ConfigError
+from structattn.options.checking import check_options
 from structattn.reproduction import Queue, Row, all_rows, golden_output, parse_places, read_records, read_rows, selected
 from structattn.reproduction.golden import same_output
 from structattn.reproduction.golden_inputs import golden_backbone
 from structattn.reproduction.queue import Progress
 from structattn.reproduction.records import Record, append_record, bits, recorded, unpacked
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check_options
 from structattn.tasks import metric
 
 ROOT = Path(__file__).parent.parent

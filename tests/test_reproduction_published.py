@@ -10,14 +10,14 @@ import numpy as np
 import pytest
 import yaml
 
+from structattn.errors import ConfigError
+from structattn.files.folders import read_yaml
 from structattn.reproduction import Evidence, Recorded, Row, all_rows, generated_pages
 from structattn.reproduction.differences import can_be_resampled, difference
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.intervals import interval, seed_difference
 from structattn.reproduction.published import reproduction_page, verdict
 from structattn.reproduction.records import Record, append_record, bits, packed
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_yaml
 from structattn.tasks import metric
 from structattn.training import Answers, bootstrap_pooled
 

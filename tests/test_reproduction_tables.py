@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 import yaml
 
+from structattn.errors import ConfigError
 from structattn.reproduction import Evidence, Row, all_rows, generated_pages
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.published import reproduction_page
 from structattn.reproduction.records import Record, append_record
 from structattn.reproduction.tables import LEGEND, read_tables
-from structattn.syntax.errors import ConfigError
 
 ROOT = Path(__file__).parent.parent
 OPTIONS = {"task": "trec", "encoder": "emb_s2t", "data.train": "{data}/train.txt"}

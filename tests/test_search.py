@@ -8,7 +8,7 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
 from structattn.tasks.config import Search
 from structattn.tasks.search import State, beam_search, greedy_search
 

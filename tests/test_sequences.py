@@ -20,7 +20,8 @@ from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
 from structattn.encoders import ConcatContext, latent_trees
 from structattn.encoders.table import needs_backbone
-from structattn.syntax import ConfigError, ConstituencyTree, DependencyTree, ParseError, Sentence
+from structattn.errors import ConfigError, ParseError
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import DecoderConfig, SequenceModel, TextProcessor, build_decoder, get_task, metric
 from structattn.tasks.lstm_decoder import ATTENTIONS
 from structattn.tasks.sequence_metrics import correct_prefix

@@ -21,10 +21,10 @@ import torch
 
 import structattn as sa
 from structattn.cli.serve import command as serve_command
+from structattn.errors import ConfigError
 from structattn.explorer.records import answer_record
-from structattn.layers.devices import Hardware
+from structattn.options.hardware import Hardware
 from structattn.serving import Batcher, ModelServer, ModelService, OverloadError
-from structattn.syntax import ConfigError
 
 TEXTS = ["a fine film", "dull", "so fine , so dull", "it never ends", "fine"]
 

@@ -21,12 +21,12 @@ import structattn as sa
 from forking import run_forked
 from structattn.cli import main
 from structattn.data.treebank.files import read_parquet, write_parquet
+from structattn.errors import ConfigError, ParseError, StructAttnError
+from structattn.files.locks import claimed
 from structattn.parsing import engines, sharded
 from structattn.parsing.engines import cluster_address, local_engine
 from structattn.parsing.sharded import parse_shards
 from structattn.parsing.shards import ParseSettings, parse_shard, read_record
-from structattn.syntax.errors import ConfigError, ParseError, StructAttnError
-from structattn.syntax.locks import claimed
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 

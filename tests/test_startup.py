@@ -14,10 +14,10 @@ import pytest
 import structattn as sa
 from structattn.data.model_config import header
 from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbone
+from structattn.files.folders import write_json
 from structattn.layers import BackboneEmbedding
-from structattn.syntax.folders import write_json
-from structattn.syntax.lazy import first_type, imported, outline
-from structattn.syntax.options import known_options
+from structattn.lazy import first_type, imported, outline
+from structattn.options.checking import known_options
 from structattn.tasks import DECODERS, FACT_MODELS
 
 PACKAGE = Path(sa.__file__).parent

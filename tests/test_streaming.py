@@ -15,10 +15,10 @@ import torch
 import structattn as sa
 from structattn.data.treebank.files import write_parquet
 from structattn.data.treebank.stream import StreamedExamples
+from structattn.errors import ConfigError, ParseError
 from structattn.functional import TreeOperator
 from structattn.layers import tree_operator
 from structattn.parsing.missing import MissingTrees
-from structattn.syntax.errors import ConfigError, ParseError
 from structattn.training import loop
 from structattn.training.batches import BatchesAhead, BatchMaker
 from structattn.training.config import DataConfig, RunConfig

@@ -10,7 +10,7 @@ import pytest
 import yaml
 
 import structattn as sa
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, read_space, sweep
 from structattn.training.config import save_config
 

@@ -7,7 +7,8 @@ import random
 
 import pytest
 
-from structattn.syntax import DependencyTree, ParseError, Sentence, read_conllu, write_conllu
+from structattn.errors import ParseError
+from structattn.syntax import DependencyTree, Sentence, read_conllu, write_conllu
 
 TREEBANK = """\
 # newdoc id = one

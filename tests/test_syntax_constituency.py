@@ -8,7 +8,8 @@ from collections import Counter
 
 import pytest
 
-from structattn.syntax import ConstituencyTree, DependencyTree, ParseError, read_brackets, write_brackets
+from structattn.errors import ParseError
+from structattn.syntax import ConstituencyTree, DependencyTree, read_brackets, write_brackets
 
 WORDS = ["the", "(", "1/2", "*", "[x]", "{", "-", "`", "a\u00a0b", "\\/", "O'Neill", "ünï", "_", ")("]
 LABELS = ["S", "NP-SBJ-1", "VP", "@NP", "2"]

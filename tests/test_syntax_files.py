@@ -14,18 +14,20 @@ from pathlib import Path
 import pytest
 
 from structattn.data.readers import recognise_format
-from structattn.syntax import ParseError, read_lines, replace_text
-from structattn.syntax.files import (
+from structattn.errors import ParseError
+from structattn.files.folders import replaced_folder
+from structattn.files.text import (
     MAX_BLANK_LINES,
     MAX_LINE,
     check_readable,
     is_parquet,
     open_bytes,
     parse_json,
+    read_lines,
     read_text,
     replace_bytes,
+    replace_text,
 )
-from structattn.syntax.folders import replaced_folder
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])

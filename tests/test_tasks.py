@@ -11,7 +11,8 @@ import torch
 from structattn.data import Example, Vocabulary, collate, read_examples
 from structattn.data.treebank.writing import write_examples
 from structattn.encoders import build
-from structattn.syntax import ConfigError, DependencyTree, MissingStructure, Sentence
+from structattn.errors import ConfigError, MissingStructure
+from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import (
     SENTIMENT,
     TASKS,

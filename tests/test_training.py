@@ -22,8 +22,8 @@ import structattn as sa
 from forking import CONTEXT, run_forked
 from interrupting import interrupted
 from structattn.data import Vocabulary
-from structattn.syntax import ConfigError, MissingStructure, ParseError, StructAttnError
-from structattn.syntax.folders import read_json, read_json_lines
+from structattn.errors import ConfigError, MissingStructure, ParseError, StructAttnError
+from structattn.files.folders import read_json, read_json_lines
 from structattn.tasks import ClassifierConfig, get_task
 from structattn.training import (
     DataConfig,

@@ -9,7 +9,7 @@ import pytest
 import structattn as sa
 from small_models import sentence_model
 from structattn.data import Example
-from structattn.syntax import ConfigError, ParseError
+from structattn.errors import ConfigError, ParseError
 from structattn.tasks import Task, get_task
 from structattn.training import DataConfig, RunFolder, load_config
 from structattn.training.inputs import inputs_of

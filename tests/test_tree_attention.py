@@ -199,7 +199,7 @@ def test_what_does_not_fit_is_refused() -> None:
     with pytest.raises(ValueError, match=r"has 11 words and phrases, but its prior \(forward\) is for 6"):
         TreeAttention(8, 2, prior=Forward())(states, batch)
     plain = sa.collate([sa.Sentence(["a"])], VOCABULARY)
-    with pytest.raises(sa.syntax.MissingStructure, match="TreeAttention needs constituency of every sentence"):
+    with pytest.raises(sa.errors.MissingStructure, match="TreeAttention needs constituency of every sentence"):
         TreeAttention(8, 2)(torch.zeros(1, 1, 8), plain)
 
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 import structattn as sa
+from structattn.errors import ConfigError
 from structattn.layers import CausalAttention, CrossAttention
-from structattn.syntax import ConfigError
 from structattn.tasks import DecoderConfig, build_decoder
 from structattn.tasks.search import beam_search
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run

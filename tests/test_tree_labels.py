@@ -12,7 +12,8 @@ from torch.nn import functional as F
 import structattn as sa
 from structattn.data import Example, PhraseTrees, join_sentences
 from structattn.encoders import build
-from structattn.syntax import ConfigError, DependencyTree, MissingStructure
+from structattn.errors import ConfigError, MissingStructure
+from structattn.syntax import DependencyTree
 from structattn.tasks import ClassifierConfig, SentenceModel, get_task
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.node_labels import node_loss

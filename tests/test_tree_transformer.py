@@ -10,7 +10,7 @@ import structattn as sa
 from structattn.data import PhraseTrees, join_sentences
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
-from structattn.syntax import ConfigError
+from structattn.errors import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=4), 6)]
 VOCABULARY = sa.Vocabulary.from_examples(SENTENCES)

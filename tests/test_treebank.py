@@ -19,9 +19,9 @@ from structattn.data.treebank.rows import examples_of_rows, rows_of
 from structattn.data.treebank.schema import VERSION_KEY, schema
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.data.treebank.writing import write_examples
-from structattn.syntax import ParseError, format_conllu
-from structattn.syntax.errors import ConfigError, MissingStructure
-from structattn.syntax.files import MAX_BRACKETS, MAX_LINE, MAX_WORDS
+from structattn.errors import ConfigError, MissingStructure, ParseError
+from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS
+from structattn.syntax import format_conllu
 
 arrow = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 parquet = pytest.importorskip("pyarrow.parquet")

@@ -15,13 +15,13 @@ import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from structattn.data import Vocabulary
 from structattn.encoders.table import BUILDERS
+from structattn.errors import ConfigError, StructAttnError
 from structattn.layers import load_backbone
 from structattn.layers.backbone_files import read_backbone_config
 from structattn.parsing import build_parser, load_parser
 from structattn.parsing.tree_parser import TreeParser
 from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.tasks import SENTIMENT, FactModel, Task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load_config, resume, run
 from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification

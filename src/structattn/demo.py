@@ -16,11 +16,12 @@ from typing import TYPE_CHECKING
 from structattn import explorer, inspection, training
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
+from structattn.errors import ConfigError
+from structattn.files.folders import read_json_lines
+from structattn.files.text import replace_text
 from structattn.pictures import Section, Series, line_chart, page, table
 from structattn.pictures.page import code, figure, paragraph, side_by_side
-from structattn.syntax import replace_text, write_conllu
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_json_lines
+from structattn.syntax import write_conllu
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.folder import RunFolder
 from structattn.training.optimization_config import OptimizationConfig

@@ -16,7 +16,7 @@ from torch import Tensor
 import structattn as sa
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
-from structattn.syntax import ConfigError
+from structattn.errors import ConfigError
 from structattn.tasks import SENTIMENT, SentenceModel, get_task
 from structattn.tasks.export import DESCRIPTION, export_program
 

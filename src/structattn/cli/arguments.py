@@ -21,8 +21,8 @@ import jsonargparse
 from structattn.cli import completion
 from structattn.cli.configurations import NO_VALUES, checked_files
 from structattn.cli.help import Formatter, arrange
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import explain
+from structattn.errors import ConfigError
+from structattn.options.checking import explain
 
 _IN_GROUP = "\x1f"  # between the names of a group and of its option, while both are one key of a mapping
 

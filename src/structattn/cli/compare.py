@@ -8,10 +8,10 @@ from typing import Literal
 from structattn.cli.inputs import check_goes_with
 from structattn.cli.lines import table
 from structattn.data.model_card import add_comparison
+from structattn.errors import ConfigError
+from structattn.files.text import replace_text
 from structattn.inspection.comparisons import answers_in_words, comparison_table, flips_page
-from structattn.layers.devices import Hardware
-from structattn.syntax import replace_text
-from structattn.syntax.errors import ConfigError
+from structattn.options.hardware import Hardware
 from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool
 from structattn.training.folder import RunFolder
 

@@ -10,7 +10,7 @@ import os
 from collections.abc import Collection
 from typing import Literal, get_args, get_origin
 
-from structattn.syntax.errors import require
+from structattn.errors import require
 
 ASKED = "_ARGCOMPLETE"
 

@@ -4,9 +4,9 @@ import os
 from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
-from structattn.syntax.errors import ConfigError, naming
-from structattn.syntax.folders import read_yaml, write_yaml
-from structattn.syntax.sections import check_sections
+from structattn.errors import ConfigError, naming
+from structattn.files.folders import read_yaml, write_yaml
+from structattn.options.sections import check_sections
 
 NO_VALUES = ("config", "help", "print_config")
 """Options that request an action or name a file themselves: a file cannot set them."""

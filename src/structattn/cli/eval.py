@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from structattn import training
 from structattn.cli.inputs import check_inputs, data_config
 from structattn.cli.lines import figures
-from structattn.layers.devices import Hardware
+from structattn.options.hardware import Hardware
 from structattn.training.examples import labelled_examples
 from structattn.training.inputs import summary_of
 from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished

@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs
+from structattn.errors import ConfigError, StructAttnError
 from structattn.explorer.sentences import MOST_WORDS
-from structattn.layers.devices import Hardware
+from structattn.files.folders import read_json_lines
+from structattn.options.hardware import Hardware
 from structattn.parsing.names import check_parser
-from structattn.syntax.errors import ConfigError, StructAttnError
-from structattn.syntax.folders import read_json_lines
 from structattn.training.config import load_config
 from structattn.training.folder import RunFolder
 

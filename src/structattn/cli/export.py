@@ -9,9 +9,9 @@ from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs, data_config, opened
 from structattn.data.model_config import whole_model_folder
 from structattn.data.readers.reading import all_files_of
-from structattn.layers.devices import Hardware
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import check_apart
+from structattn.errors import ConfigError
+from structattn.files.text import check_apart
+from structattn.options.hardware import Hardware
 from structattn.training.folder import RunFolder
 from structattn.training.inputs import inputs_of
 

@@ -2,11 +2,11 @@
 
 from typing import NamedTuple
 
+from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
 from structattn.pretrained import HydraLayer, PretrainedBackbone, RelationReport, evaluate_heads, head_drift
 from structattn.pretrained.relation_batches import RelationBatches, backbone_below
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 
 
 class Measured(NamedTuple):

@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 from structattn import pretrained, training
 from structattn.cli.inputs import check_goes_with, check_inputs, check_sources
 from structattn.cli.relations import relation_table, relation_values
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError
+from structattn.options.hardware import Hardware
 from structattn.syntax import read_conllu
-from structattn.syntax.errors import ConfigError
 
 if TYPE_CHECKING:
     from structattn.cli.heads_measured import Measured

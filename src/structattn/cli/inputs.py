@@ -9,10 +9,10 @@ from typing import Any, TypeVar
 from structattn.data import Example
 from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
 from structattn.data.readers.reading import all_files_of, check_format
+from structattn.errors import ConfigError
+from structattn.files.text import Source, check_readable
 from structattn.parsing.names import check_parser
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import Source, check_readable
 from structattn.tasks import Task
 from structattn.training.config import DataConfig, load_config
 from structattn.training.examples import read_split, task_of
@@ -86,7 +86,7 @@ def check_goes_with(needed: str, **given: object) -> None:
         >>> check_goes_with("data", data_format=None, parses="a.conllu")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: --parses: changes nothing without --data
+        structattn.errors.ConfigError: --parses: changes nothing without --data
     """
     for name, value in given.items():
         if value is not None and value is not False:

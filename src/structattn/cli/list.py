@@ -7,8 +7,8 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from structattn.syntax.lazy import outline
-from structattn.syntax.options import known_options
+from structattn.lazy import outline
+from structattn.options.checking import known_options
 
 if TYPE_CHECKING:
     from structattn.tasks import Task

@@ -10,15 +10,15 @@ from typing import Any, Literal
 
 from structattn.cli.inputs import opened
 from structattn.data.readers import matching_files
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError
+from structattn.files.text import check_apart, is_pipe
+from structattn.options.hardware import Hardware
 from structattn.parsing import parse_each, with_phrases
 from structattn.parsing.documents import format_of_texts, texts_of
 from structattn.parsing.names import DEFAULT_PARSER, check_parser
 from structattn.parsing.run import Text
 from structattn.parsing.sharded import parse_shards
 from structattn.syntax import Sentence, format_conllu, write_brackets, write_conllu
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import check_apart, is_pipe
 
 
 def command(

@@ -6,7 +6,7 @@ import time
 from collections.abc import Iterator
 
 from structattn.cli.lines import figures
-from structattn.layers.devices import Hardware
+from structattn.options.hardware import Hardware
 from structattn.parsing import attachment, parse, parser_of
 from structattn.parsing.files import read_gold
 from structattn.parsing.names import check_parser

@@ -9,10 +9,10 @@ from typing import Literal
 from structattn import inspection, training
 from structattn.cli.inputs import check_goes_with, check_inputs, examples_of_run
 from structattn.cli.lines import table
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError
+from structattn.options.hardware import Hardware
 from structattn.pictures import save
 from structattn.pictures.convert import format_of
-from structattn.syntax.errors import ConfigError
 
 Layout = Literal["text", "markdown", "csv"]
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from structattn import training
 from structattn.cli.inputs import check_inputs, chunks, data_config, opened
 from structattn.data.summary import ExampleCounts
-from structattn.layers.devices import Hardware
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
+from structattn.options.hardware import Hardware
 from structattn.tasks import Prediction
 from structattn.training.inputs import inputs_of
 

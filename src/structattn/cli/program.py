@@ -138,8 +138,8 @@ def _logs_on_stderr() -> Iterator[None]:
 
 def _judge(error: Exception) -> tuple[int, str]:
     """The exit code of an error, and its message in one line."""
-    from structattn.syntax.errors import StructAttnError
-    from structattn.syntax.replacing import UNWRITTEN
+    from structattn.errors import StructAttnError
+    from structattn.files.replacing import UNWRITTEN
 
     if isinstance(error, StructAttnError):
         return YOURS, str(error)
@@ -175,7 +175,7 @@ def _tell_torchrun(line: str) -> None:
 
 
 def _nearest(wanted: str, known: Sequence[str]) -> str:
-    from structattn.syntax.options import nearest
+    from structattn.options.checking import nearest
 
     return nearest(wanted, known)
 

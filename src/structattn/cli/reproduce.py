@@ -5,8 +5,8 @@ from typing import TYPE_CHECKING
 
 from structattn import reproduction
 from structattn.cli.lines import figures
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import parse_seeds
+from structattn.errors import ConfigError
+from structattn.options.checking import parse_seeds
 
 if TYPE_CHECKING:
     from structattn.reproduction.queue import Progress

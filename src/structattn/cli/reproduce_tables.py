@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 
 from structattn import reproduction
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import replace_text
+from structattn.errors import ConfigError
+from structattn.files.text import replace_text
 
 
 def command(*, papers: str = "papers", check: bool = False) -> Iterator[str]:

@@ -8,9 +8,9 @@ from collections.abc import Iterator
 
 from structattn import training
 from structattn.cli.inputs import check_inputs
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError
+from structattn.options.hardware import Hardware
 from structattn.parsing.names import DEFAULT_PARSER, check_parser, parser_of
-from structattn.syntax.errors import ConfigError
 
 LOGGER = logging.getLogger("structattn.cli")
 

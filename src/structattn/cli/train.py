@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from structattn import training
 from structattn.cli.lines import figures
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import parse_seeds
+from structattn.errors import ConfigError
+from structattn.options.checking import parse_seeds
 from structattn.training.config import RunConfig
 from structattn.training.examples import check_run
 from structattn.training.folder import RunFolder, plain

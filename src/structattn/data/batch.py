@@ -13,8 +13,8 @@ from torch import Tensor
 
 from structattn.data.pytree import assemble, below, register
 from structattn.data.trees import TreeBatch
+from structattn.errors import MissingStructure
 from structattn.syntax import Sentence
-from structattn.syntax.errors import MissingStructure
 
 if TYPE_CHECKING:
     from structattn.data.subword_batch import SubwordBatch
@@ -59,7 +59,7 @@ class SentenceBatch:
         >>> batch.require("dependency", wanted_by="DependencyDistance")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.MissingStructure: DependencyDistance needs dependency of every sentence, but sentence 1
+        structattn.errors.MissingStructure: DependencyDistance needs dependency of every sentence, but sentence 1
         ('hush') has none; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without
     """
 

@@ -16,8 +16,8 @@ from structattn.data.batch import TREES, SentenceBatch
 from structattn.data.example import Example, sentences_of
 from structattn.data.trees import TreeBatch, label_code
 from structattn.data.vocabulary import PADDING_ID, Vocabulary
+from structattn.errors import shown
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import shown
 
 _Tree = TypeVar("_Tree", DependencyTree, ConstituencyTree)
 

@@ -7,8 +7,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from structattn.errors import shown
 from structattn.syntax import Sentence
-from structattn.syntax.errors import shown
 
 
 @dataclass(frozen=True, init=False)

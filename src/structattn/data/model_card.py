@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from structattn.data.model_config import ADAPTER, MODEL, MODEL_TYPE, Layout
-from structattn.syntax.files import read_text, replace_text
-from structattn.syntax.folders import read_json
-from structattn.syntax.markdown import escaped, fenced, table_of
+from structattn.files.folders import read_json
+from structattn.files.markdown import escaped, fenced, table_of
+from structattn.files.text import read_text, replace_text
 
 CARD = "README.md"
 _COMPARISON = "\n## Comparison\n"

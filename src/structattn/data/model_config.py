@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any, Literal
 
 import structattn
-from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.folders import check_counts, read_json
+from structattn.errors import ConfigError, shown
+from structattn.files.folders import check_counts, read_json
 
 MODEL_TYPE = "structattn"
 # Increased when older folders can no longer be read as they are.
@@ -147,7 +147,7 @@ def check_trusted(name: object, *, source: object, trust_code: bool | str) -> No
         >>> check_trusted("os:_exit", source="config.json", trust_code=False)
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and
+        structattn.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and
         run; expected the name of one of our encoders. If you trust this code, pass trust_code=True (--trust-code on
         the command line)
     """

@@ -18,8 +18,8 @@ from structattn.data.model_card import write_card
 from structattn.data.model_config import MODEL, Layout, Storage, header, read_model_config, whole_model_folder
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
-from structattn.syntax.errors import ParseError, shown
-from structattn.syntax.folders import described_by, replaced_folder, write_json
+from structattn.errors import ParseError, shown
+from structattn.files.folders import described_by, replaced_folder, write_json
 
 VOCABULARY = "vocabulary.json"
 

@@ -7,9 +7,9 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target
 from structattn.data.readers.items import Column, Columns, Item
-from structattn.syntax import ParseError, Sentence
-from structattn.syntax.errors import shown
-from structattn.syntax.words import is_unicode
+from structattn.errors import ParseError, shown
+from structattn.files.text import is_unicode
+from structattn.syntax import Sentence
 
 
 def read_objects(

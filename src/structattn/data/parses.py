@@ -9,7 +9,8 @@ import os
 from collections.abc import Iterable, Iterator
 
 from structattn.data.example import Example
-from structattn.syntax import ParseError, Sentence, read_conllu
+from structattn.errors import ParseError
+from structattn.syntax import Sentence, read_conllu
 
 LOGGER = logging.getLogger("structattn.data")
 

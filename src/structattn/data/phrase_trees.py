@@ -10,8 +10,8 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from structattn.syntax import ConfigError, ConstituencyTree, Sentence
-from structattn.syntax.errors import MissingStructure
+from structattn.errors import ConfigError, MissingStructure
+from structattn.syntax import ConstituencyTree, Sentence
 
 TreeSource = Literal["own", "rooted", "dependency", "left", "right", "balanced", "random"]
 Unary = Literal["keep", "lowest", "top", "join"]

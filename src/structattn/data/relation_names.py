@@ -2,8 +2,8 @@
 
 from dataclasses import dataclass
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import nearest
+from structattn.errors import ConfigError
+from structattn.options.checking import nearest
 
 #: The structure that a relation needs besides the words.
 _STRUCTURES = {

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from structattn.data.model_config import Storage
-from structattn.syntax.errors import ParseError
+from structattn.errors import ParseError
 
 _SCALE = ":scale"
 _LARGEST = 127

@@ -16,8 +16,8 @@ from torch import Tensor
 
 from structattn.data.batch import SentenceBatch
 from structattn.data.pytree import assemble, below, register
+from structattn.errors import ConfigError
 from structattn.syntax import Sentence, align_words
-from structattn.syntax.errors import ConfigError
 
 
 @dataclass(frozen=True, eq=False)

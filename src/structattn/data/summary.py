@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.syntax.errors import shown
+from structattn.errors import shown
 from structattn.syntax.sentence import TRUNCATED
 
 _MANY_LABELS = 10

@@ -18,7 +18,7 @@ from torch.overrides import TorchFunctionMode
 
 from structattn.data.model_config import Storage
 from structattn.data.storage import packed, unpacked
-from structattn.syntax.errors import ParseError
+from structattn.errors import ParseError
 
 _Module = TypeVar("_Module", bound=nn.Module)
 

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
 from structattn.data.vocabulary import UNKNOWN_ID, Vocabulary
+from structattn.errors import ConfigError, MissingExtra, require
+from structattn.files.text import parse_json
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, MissingExtra, require
-from structattn.syntax.files import parse_json
 
 TokenUnit = Literal["words", "characters", "subwords"]
 BEGIN_ID, END_ID = 2, 3

@@ -18,8 +18,8 @@ from torch import Tensor
 
 from structattn.data.tensors import check_finite
 from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID, Vocabulary
-from structattn.syntax import ParseError, read_lines, require
-from structattn.syntax.files import parse_json, read_text
+from structattn.errors import ParseError, require
+from structattn.files.text import parse_json, read_lines, read_text
 
 MAX_DIM = 10_000
 """Maximum number of dimensions of the vectors in a text file."""

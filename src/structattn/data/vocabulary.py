@@ -10,10 +10,9 @@ from pathlib import Path
 from typing import SupportsIndex
 
 from structattn.data.example import Example, sentences_of
-from structattn.syntax import ParseError, Sentence
-from structattn.syntax.errors import shown
-from structattn.syntax.files import parse_json, read_text
-from structattn.syntax.words import is_unicode
+from structattn.errors import ParseError, shown
+from structattn.files.text import is_unicode, parse_json, read_text
+from structattn.syntax import Sentence
 
 PADDING_ID = 0
 UNKNOWN_ID = 1

@@ -7,7 +7,7 @@ register.
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from structattn.syntax.lazy import load_lazily
+from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.encoders.backbone import backbone

@@ -10,6 +10,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders.disan import activation_of
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.errors import ConfigError
 from structattn.layers import (
     MaxPooling,
     MeanPooling,
@@ -17,7 +18,6 @@ from structattn.layers import (
     bidirectional_lstm,
     read_both_ways,
 )
-from structattn.syntax.errors import ConfigError
 
 
 class BiLSTM(nn.Module):

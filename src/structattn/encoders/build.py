@@ -10,9 +10,9 @@ from torch import nn
 from structattn.encoders.embedders import build_embedder
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.table import builder, with_default_embedder
+from structattn.errors import ConfigError, shown
 from structattn.layers.backbone_embedding import SKELETON
-from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.options import check_options, plain_options
+from structattn.options.checking import check_options, plain_options
 
 
 def build(

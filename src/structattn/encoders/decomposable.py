@@ -18,9 +18,9 @@ from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.encoders.structured import ReadingScorer
+from structattn.errors import ConfigError
 from structattn.functional import masked_softmax, masked_states
 from structattn.layers import DependencyScorer, HeadReader, StructuredAttention, glorot_linear, independent_heads
-from structattn.syntax.errors import ConfigError
 
 INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
 

@@ -12,6 +12,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder, width_of
+from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
     AdditivePooling,
@@ -20,7 +21,6 @@ from structattn.layers import (
     SinusoidalPositions,
     Source2Token,
 )
-from structattn.syntax.errors import ConfigError
 
 
 class DiSAN(nn.Module):

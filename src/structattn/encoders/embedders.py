@@ -9,11 +9,11 @@ from typing import Any
 from torch import nn
 
 from structattn.encoders.table import EMBEDDERS, check_embedder
+from structattn.errors import ConfigError
 from structattn.layers import BackboneEmbedding, PretrainedBackbone, WordEmbedding
 from structattn.layers.backbone_embedding import WordPooling
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.lazy import imported
-from structattn.syntax.options import check_options
+from structattn.lazy import imported
+from structattn.options.checking import check_options
 
 
 def words(vocab_size: int | None, *, dim: int = 300, num_frozen: int = 0, dropout: float = 0.0) -> WordEmbedding:
@@ -63,7 +63,7 @@ def backbone(
         >>> backbone()
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: a pretrained backbone needs the folder of a Hugging Face encoder:
+        structattn.errors.ConfigError: a pretrained backbone needs the folder of a Hugging Face encoder:
         embedder={'name': 'backbone', 'folder': FOLDER}, or --backbone FOLDER on the command line
     """
     if not folder:
@@ -91,7 +91,7 @@ def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) 
         >>> build_embedder({"name": "words", "dims": 3}, vocab_size=5)
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
+        structattn.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
         dim, dropout, num_frozen
     """
     check_embedder(config)

@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from structattn.data import parse_mask, parse_relation
+from structattn.errors import ConfigError
 from structattn.priors import LearntAlpha, PerHead, Prior, alibi_slopes, mask_prior, preference_prior
-from structattn.syntax.errors import ConfigError
 
 _DIRECTIONS = ("forward", "backward")
 _DISTANCES = ("word", "dependency", "constituency")

@@ -9,8 +9,8 @@ from torch import Tensor, nn
 from structattn import layers
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.errors import ConfigError
 from structattn.functional import masked_states
-from structattn.syntax.errors import ConfigError
 
 
 class LSTM(nn.Module):

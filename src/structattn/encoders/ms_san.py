@@ -21,6 +21,7 @@ from structattn.data import SentenceBatch
 from structattn.encoders.backbone import BesideText, WordsOnly
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
     AttentivePooling,
@@ -35,7 +36,6 @@ from structattn.layers import (
     XLPosition,
 )
 from structattn.priors import Prior
-from structattn.syntax.errors import ConfigError
 
 INITIAL_GAIN = 0.3
 """The initial gain of the layer normalisation at the end of MS-SAN."""

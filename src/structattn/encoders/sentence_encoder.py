@@ -15,10 +15,10 @@ from torch.utils._pytree import register_dataclass
 
 from structattn.data import SentenceBatch
 from structattn.data.model_folder import SavedModel
+from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import BackboneEmbedding
 from structattn.layers.linear import glorot_linear
-from structattn.syntax.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -159,7 +159,7 @@ def width_of(embedder: nn.Module, dim: int | None = None) -> int:
         >>> width_of(nn.Linear(2, 3))
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: expected an embedder with the width of its states as output_dim, got
+        structattn.errors.ConfigError: expected an embedder with the width of its states as output_dim, got
         Linear without
     """
     width = getattr(embedder, "output_dim", None) if dim is None else dim
@@ -188,7 +188,7 @@ def head_width(dim: int, num_heads: int, *, multiple: int = 1) -> int:
         >>> head_width(50, 6)
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: dim expects a multiple of the number of heads, got dim=50 for 6 heads; the
+        structattn.errors.ConfigError: dim expects a multiple of the number of heads, got dim=50 for 6 heads; the
         nearest are 48, 54 (on the command line --options.dim)
     """
     if num_heads < 1:

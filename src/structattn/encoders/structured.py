@@ -14,6 +14,7 @@ from structattn.data import SentenceBatch
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.bilstm import BiLSTM
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
     CountedPositions,
@@ -28,7 +29,6 @@ from structattn.layers import (
     independent_heads,
     read_both_ways,
 )
-from structattn.syntax.errors import ConfigError
 
 STRUCTURES = ("none", "simple", "projective", "nonprojective", "constituency")
 

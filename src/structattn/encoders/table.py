@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 import structattn
-from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.lazy import first_type, imported, outline
-from structattn.syntax.options import check_options, known_options, nearest
+from structattn.errors import ConfigError, shown
+from structattn.lazy import first_type, imported, outline
+from structattn.options.checking import check_options, known_options, nearest
 
 if TYPE_CHECKING:
     from structattn.encoders.sentence_encoder import SentenceEncoder
@@ -159,7 +159,7 @@ def check_encoder(name: str, options: Mapping[str, Any]) -> None:
         >>> check_encoder("emb_s2t", {"dim": "wide"})
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: option 'dim' of encoder 'emb_s2t': expected int | None, got 'wide'
+        structattn.errors.ConfigError: option 'dim' of encoder 'emb_s2t': expected int | None, got 'wide'
     """
     check_options(options, _options(name), f"encoder {name!r}")
 
@@ -174,7 +174,7 @@ def check_embedder(config: Mapping[str, Any]) -> None:
         >>> check_embedder({"name": "words", "dims": 3})
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
+        structattn.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
         dim, dropout, num_frozen
     """
     name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}

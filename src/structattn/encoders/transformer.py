@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
     AttentivePooling,
@@ -20,7 +21,6 @@ from structattn.layers import (
     MultiHeadAttention,
     SinusoidalPositions,
 )
-from structattn.syntax.errors import ConfigError
 
 
 class Transformer(nn.Module):

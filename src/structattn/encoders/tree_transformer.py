@@ -15,6 +15,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch, TreeBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
 from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
+from structattn.errors import ConfigError
 from structattn.functional import masked_states, take_rows
 from structattn.layers import (
     FeedForward,
@@ -25,7 +26,6 @@ from structattn.layers import (
     roots,
 )
 from structattn.priors import Prior, Subtree
-from structattn.syntax.errors import ConfigError
 
 
 @dataclass(frozen=True)

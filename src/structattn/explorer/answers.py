@@ -11,17 +11,17 @@ from torch import nn
 
 from structattn.data import Example
 from structattn.data.tensors import checksum
-from structattn.explorer.checks import RequestError
+from structattn.errors import ConfigError, StructAttnError, shown
 from structattn.explorer.drawing import draw
 from structattn.explorer.protocol import VERSION, Request, check_request
 from structattn.explorer.records import edit_record, error_record, look_record, name_of
 from structattn.explorer.sentences import check_length, record_of, with_needed_trees
+from structattn.http.requests import RequestError
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.looking import encoder_of
 from structattn.inspection.tree_edits import count_edits
 from structattn.pictures import encode
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError, StructAttnError, shown
 from structattn.tasks import TaskModel
 from structattn.tasks.items import Item, example_of
 from structattn.tasks.model import TreeFinder

@@ -10,11 +10,12 @@ from torch import nn
 
 from structattn.data.tensors import checksum
 from structattn.explorer.answers import Answers
-from structattn.explorer.checks import RequestError
 from structattn.explorer.drawing import draw, pictures_of
 from structattn.explorer.page import frozen_page
 from structattn.explorer.sentences import MOST_WORDS
 from structattn.explorer.state import State
+from structattn.files.text import replace_text
+from structattn.http.requests import RequestError
 from structattn.inspection.figures import sentence_figures
 from structattn.inspection.items import items_of, with_found_trees
 from structattn.inspection.maps import attention_maps
@@ -22,7 +23,6 @@ from structattn.inspection.occlusion import leave_one_out
 from structattn.pictures import save
 from structattn.pictures.convert import FORMATS as PICTURE_FORMATS
 from structattn.pictures.convert import check_formats
-from structattn.syntax import replace_text
 from structattn.tasks.items import Item, sentences_of
 
 LOGGER = logging.getLogger("structattn.explorer")

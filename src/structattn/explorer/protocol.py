@@ -3,18 +3,15 @@
 An invalid request is refused with a message of one line, before a model sees it.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from structattn.explorer.checks import RequestError, list_of, object_of, one_of, strings_of
+from structattn.errors import shown
 from structattn.explorer.sentences import MOST_CHARACTERS, sentence_of
+from structattn.http.requests import RequestError, list_of, object_of, one_of, strings_of
 from structattn.syntax import Sentence
-from structattn.syntax.errors import shown
-from structattn.syntax.files import parse_json
 
 VERSION = 1
-MOST_BYTES = 1_000_000
 MOST_SENTENCES = 2
 MOST_MODELS = 2
 ACTIONS = ("look", "parse", "influence", "arcs", "flip", "draw")
@@ -67,29 +64,6 @@ class Request:
     start: int = 0
 
 
-def read_body(body: bytes) -> Mapping[str, Any]:
-    """The JSON object in the body of a message.
-
-    Raises:
-        RequestError: if it is too long, or is not an object.
-
-    Example:
-        >>> read_body(b"[1]")
-        Traceback (most recent call last):
-        ...
-        structattn.explorer.checks.RequestError: expected a JSON object, got [1]
-    """
-    if len(body) > MOST_BYTES:
-        raise RequestError(f"expected a request of at most {MOST_BYTES:,} bytes, got {len(body):,}")
-    try:
-        value = parse_json(body)
-    except ValueError as error:
-        raise RequestError(f"expected JSON: {' '.join(str(error).split())}") from None
-    if not isinstance(value, dict):
-        raise RequestError(f"expected a JSON object, got {shown(value)}")
-    return value
-
-
 def check_request(value: Any) -> Request:
     """A request as a checked value.
 
@@ -102,7 +76,7 @@ def check_request(value: Any) -> Request:
         >>> check_request({"v": 1, "id": 7, "do": "dance"})
         Traceback (most recent call last):
         ...
-        structattn.explorer.checks.RequestError: do: expected one of look, parse, influence, arcs, flip, draw, ...
+        structattn.http.requests.RequestError: do: expected one of look, parse, influence, arcs, flip, draw, ...
     """
     given = object_of(value, "request", _REQUEST)
     if given.get("v") != VERSION or isinstance(given["v"], bool):

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from structattn.explorer.checks import RequestError, is_text, list_of, object_of, strings_of
+from structattn.errors import shown
+from structattn.http.requests import RequestError, is_text, list_of, object_of, strings_of
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import shown
 
 MOST_WORDS = 256
 MOST_CHARACTERS = 20_000

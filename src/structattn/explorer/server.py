@@ -10,10 +10,10 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from structattn.explorer.checks import RequestError
-from structattn.explorer.http import HOST, Reply, TokenServer, as_json, refusal
 from structattn.explorer.page import live_page, policy
-from structattn.explorer.protocol import VERSION, read_body
+from structattn.explorer.protocol import VERSION
+from structattn.http.requests import RequestError, read_body
+from structattn.http.token_server import HOST, Reply, TokenServer, as_json, refusal
 
 LOGGER = logging.getLogger("structattn.explorer")
 PAGE, ASK = "/", "/ask"

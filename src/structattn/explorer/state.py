@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from structattn.explorer.checks import RequestError, list_of, object_of, one_of, strings_of
-from structattn.explorer.protocol import MOST_MODELS, MOST_SENTENCES, SCALES, VERSION, read_body
+from structattn.errors import ParseError, shown
+from structattn.explorer.protocol import MOST_MODELS, MOST_SENTENCES, SCALES, VERSION
 from structattn.explorer.sentences import sentence_of
+from structattn.http.requests import RequestError, list_of, object_of, one_of, read_body, strings_of
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ParseError, shown
 
 _KEYS = ("v", "sentences", "before", "view", "runs")
 _VIEW = ("models", "mode", "scale", "word")

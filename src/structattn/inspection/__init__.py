@@ -6,7 +6,7 @@
 
 from typing import TYPE_CHECKING
 
-from structattn.syntax.lazy import load_lazily
+from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.inspection.attention_map import AttentionMap

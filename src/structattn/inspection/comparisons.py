@@ -4,10 +4,10 @@ import re
 from collections import Counter
 from collections.abc import Sequence
 
+from structattn.errors import ConfigError
+from structattn.files.markdown import escaped
+from structattn.options.checking import nearest
 from structattn.pictures.page import Section, page, table
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.markdown import escaped
-from structattn.syntax.options import nearest
 from structattn.tasks.metrics import metric
 from structattn.training.comparison import Comparison, Difference, Flip
 

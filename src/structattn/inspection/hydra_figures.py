@@ -7,13 +7,13 @@ from collections.abc import Sequence
 
 import torch
 
+from structattn.errors import ConfigError
 from structattn.layers import PretrainedBackbone, pool_words
 from structattn.layers.relation_heads import attention_of
 from structattn.pictures import Limits, Names, Panel, Series, dependency_tree, heatmap_grid, line_chart
 from structattn.pretrained import HydraModel, relation_targets
 from structattn.pretrained.evaluation import tree_heads
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 from structattn.training import Pretraining
 
 _RELATED = Names(marks="related", faded="no relation")

@@ -6,8 +6,8 @@ from typing import TypeVar
 from torch import nn
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
+from structattn.errors import ConfigError
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import COMBINATIONS, SentenceModel, SequenceModel, TaskBatch, TaskModel
 from structattn.tasks.items import Item, sentences_of
 

@@ -4,13 +4,13 @@ from dataclasses import dataclass
 
 from structattn.data import Example, collate
 from structattn.encoders import SentenceEncoder
+from structattn.errors import ConfigError
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.items import reads_together
 from structattn.inspection.latent import LatentTree, has_latent_trees, latent_trees_of
 from structattn.inspection.maps import attention_maps, maps_of_pass
 from structattn.inspection.recording import recording_passes
 from structattn.layers import BackboneEmbedding
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import AttachmentModel, Prediction, TaskModel
 from structattn.tasks.items import Item, example_of
 

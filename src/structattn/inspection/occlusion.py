@@ -9,11 +9,11 @@ from dataclasses import dataclass, replace
 from torch import nn
 
 from structattn.data import Example
+from structattn.errors import ConfigError
 from structattn.inspection.items import first_of, vocabulary_of
 from structattn.layers import PretrainedBackbone
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction, TaskModel
 from structattn.tasks.items import Item, sentences_of
 

@@ -15,10 +15,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import Example, SentenceBatch
+from structattn.errors import ConfigError
 from structattn.inspection.recording import recording
 from structattn.layers import CrossAttention, TreeAttention
 from structattn.pictures import Series, bar_chart
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import SequenceModel, TaskBatch, TaskModel
 
 Kind = Literal["self", "cross"]

@@ -7,9 +7,9 @@ import torch
 from torch import Tensor
 
 from structattn.data import Example
+from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection.looking import look
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks import TaskModel
 
 STRUCTURES = ("order", "dependency", "constituency")

@@ -11,8 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from structattn.data import Example
+from structattn.files.folders import read_json_lines
 from structattn.pictures import Series, line_chart
-from structattn.syntax.folders import read_json_lines
 from structattn.tasks import num_words
 
 FileName = str | os.PathLike[str]

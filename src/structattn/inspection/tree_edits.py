@@ -4,9 +4,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 from structattn.data import Example
+from structattn.errors import MissingStructure
 from structattn.inspection.occlusion import answers_to, replace_sentence, value_of
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.errors import MissingStructure
 from structattn.tasks import Prediction, TaskModel
 from structattn.tasks.items import Item, example_of
 

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from structattn.syntax.lazy import load_lazily
+from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.layers.additive_scores import AdditiveScores
@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from structattn.layers.counted_positions import CountedPositions
     from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
     from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
-    from structattn.layers.devices import Hardware
     from structattn.layers.embedding import WordEmbedding
     from structattn.layers.expectations import (
         GumbelNoise,
@@ -88,7 +87,6 @@ __all__ = [
     "FeedForward",
     "FusionGate",
     "GumbelNoise",
-    "Hardware",
     "HasEntropy",
     "HeadReader",
     "HierarchicalAccumulation",

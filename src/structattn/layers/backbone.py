@@ -15,10 +15,10 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SubwordBatch, check_tokenizer, collate_subwords
+from structattn.errors import ConfigError
 from structattn.layers.backbone_facts import has_text_at_end, max_input_length, takes_token_types
 from structattn.layers.backbone_files import load_backbone
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 
 
 class PretrainedBackbone(nn.Module):

@@ -9,7 +9,7 @@ from typing import Any
 
 from torch import nn
 
-from structattn.syntax.errors import require
+from structattn.errors import require
 
 _TABLES_OF_TYPES = ("token_type", "seg_embed")
 

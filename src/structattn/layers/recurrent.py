@@ -16,7 +16,7 @@ from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
 from structattn.functional import is_exporting
-from structattn.layers.devices import lacks_bfloat16
+from structattn.options.hardware import lacks_bfloat16
 
 
 class LSTM(nn.RNNBase):

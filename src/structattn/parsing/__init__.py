@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from structattn.syntax.lazy import load_lazily
+from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.parsing.batches import parse_in_batches, side_by_side

@@ -10,8 +10,8 @@ import sqlite3
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
+from structattn.errors import ParseError
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import ParseError
 
 _QUERY = 500
 

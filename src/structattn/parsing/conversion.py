@@ -4,9 +4,9 @@ from collections.abc import Iterable
 from itertools import pairwise
 from typing import Any
 
+from structattn.errors import require
 from structattn.syntax import Sentence
 from structattn.syntax.conllu import conllu_rows
-from structattn.syntax.errors import require
 from structattn.syntax.subwords import align_words
 
 _COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")

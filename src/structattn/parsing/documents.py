@@ -14,10 +14,10 @@ from structattn.data.readers import FORMATS, read_examples
 from structattn.data.readers.items import Column, Columns
 from structattn.data.readers.lines import json_items
 from structattn.data.readers.tables import table_items
-from structattn.syntax import Sentence, read_conllu, read_lines
-from structattn.syntax.errors import ConfigError, source_name
-from structattn.syntax.files import Source
-from structattn.syntax.options import nearest
+from structattn.errors import ConfigError, source_name
+from structattn.files.text import Source, read_lines
+from structattn.options.checking import nearest
+from structattn.syntax import Sentence, read_conllu
 
 TABLES = ("csv", "tsv", "json")
 """The formats whose rows are documents."""

@@ -14,11 +14,11 @@ from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 from urllib.parse import urlsplit
 
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError, StructAttnError, require
+from structattn.options.hardware import Hardware
 from structattn.parsing.names import parser_of
 from structattn.parsing.processes import end_with_parent
 from structattn.parsing.shards import ParseSettings, parse_shard
-from structattn.syntax.errors import ConfigError, StructAttnError, require
 
 Result = tuple[str, str | None]
 """A file of texts, and its error message, or ``None`` if its shard is finished."""
@@ -154,7 +154,7 @@ def cluster_address(address: str | None) -> str | None:
         >>> cluster_address("localhost:1")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: --address: nothing answers at localhost:1 (Connection refused)
+        structattn.errors.ConfigError: --address: nothing answers at localhost:1 (Connection refused)
     """
     if address == "auto":
         address = _found_by_ray()

@@ -5,16 +5,9 @@ import os
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 
+from structattn.errors import ParseError
 from structattn.parsing.splitting import split_sentences
-from structattn.syntax import (
-    ConstituencyTree,
-    DependencyTree,
-    ParseError,
-    Sentence,
-    read_brackets,
-    read_conllu,
-    split_words,
-)
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, split_words
 
 
 class TreebankParser:

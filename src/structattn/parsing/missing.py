@@ -7,10 +7,11 @@ from collections.abc import Collection, Sequence
 from pathlib import Path
 
 from structattn.data import Example
+from structattn.errors import ConfigError
 from structattn.parsing.names import parser_of
 from structattn.parsing.parser import Parser
 from structattn.parsing.run import parse_each, with_phrases
-from structattn.syntax import ConfigError, Sentence
+from structattn.syntax import Sentence
 
 LOGGER = logging.getLogger("structattn.parsing")
 _MANY = 1000

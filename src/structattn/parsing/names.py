@@ -5,13 +5,13 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from structattn.data.model_config import model_folder, read_model_config
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError
+from structattn.files.text import check_readable
+from structattn.options.hardware import Hardware
 from structattn.parsing.files import TreebankParser, treebank_of_brackets
 from structattn.parsing.parser import Parser
 from structattn.parsing.spacy import SpacyParser
 from structattn.parsing.stanza import StanzaParser
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import check_readable
 
 PACKAGED: Mapping[str, Path] = {"en": Path(__file__).parent / "english" / "model"}
 DEFAULT_PARSER = "en"
@@ -53,7 +53,7 @@ def check_parser(name: str, hardware: Hardware | None = None) -> None:
         >>> check_parser("malt:swedish")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: unknown parser 'malt:swedish'; known: en, spacy:MODEL, stanza:LANGUAGE,
+        structattn.errors.ConfigError: unknown parser 'malt:swedish'; known: en, spacy:MODEL, stanza:LANGUAGE,
         structattn:FOLDER, FILE.conllu, FILE.mrg, FILE.brackets
     """
     kind, _, model = name.partition(":")

@@ -14,7 +14,8 @@ from typing import overload
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError, StructAttnError
+from structattn.options.hardware import Hardware
 from structattn.parsing.batches import side_by_side
 from structattn.parsing.cache import ParseCache, cache_key
 from structattn.parsing.documents import Document
@@ -22,7 +23,6 @@ from structattn.parsing.names import DEFAULT_PARSER, parser_of
 from structattn.parsing.parser import Parser
 from structattn.parsing.processes import end_with_parent
 from structattn.syntax import ConstituencyTree, Sentence
-from structattn.syntax.errors import ConfigError, StructAttnError
 
 Text = str | Sequence[str] | Sentence | Document
 """A raw text, with or without a name, the words of one sentence, or a sentence whose words are parsed again."""

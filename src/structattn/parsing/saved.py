@@ -11,14 +11,14 @@ from structattn.data import Vocabulary
 from structattn.data.model_card import CARD
 from structattn.data.model_config import model_folder
 from structattn.data.model_folder import FromConfig, read_model
+from structattn.errors import ConfigError
 from structattn.layers import PretrainedBackbone
+from structattn.options.checking import check_known
 from structattn.parsing.biaffine import BiaffineScorer
 from structattn.parsing.subwords import SubwordEncoder
 from structattn.parsing.treecrf import Encoder, TreeCRF
 from structattn.parsing.words import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check_known
 
 
 def build_parser(

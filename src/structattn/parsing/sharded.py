@@ -7,7 +7,12 @@ from typing import Any
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from structattn.layers.devices import Hardware
+from structattn.errors import ConfigError, StructAttnError, require
+from structattn.files.locks import claimed
+from structattn.files.remote import is_remote
+from structattn.files.text import check_readable
+from structattn.options.checking import check_known
+from structattn.options.hardware import Hardware
 from structattn.parsing.engines import ENGINES, cluster_address
 from structattn.parsing.names import DEFAULT_PARSER, check_parser, parser_of
 from structattn.parsing.shards import (
@@ -18,11 +23,6 @@ from structattn.parsing.shards import (
     targets_of,
     write_manifest,
 )
-from structattn.syntax.errors import ConfigError, StructAttnError, require
-from structattn.syntax.files import check_readable
-from structattn.syntax.locks import claimed
-from structattn.syntax.options import check_known
-from structattn.syntax.remote import is_remote
 
 
 def parse_shards(

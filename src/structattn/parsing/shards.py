@@ -17,13 +17,13 @@ from structattn.data.example import Example
 from structattn.data.readers import read_examples
 from structattn.data.treebank.files import opened, write_parquet
 from structattn.data.treebank.rows import Row
+from structattn.errors import ConfigError, ParseError
+from structattn.files.remote import is_remote, remote_files
+from structattn.files.text import open_bytes, parse_json, replace_text
 from structattn.parsing.documents import TABLES, format_of_texts, texts_of
 from structattn.parsing.parser import Parser
 from structattn.parsing.run import parse_each
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError, ParseError
-from structattn.syntax.files import open_bytes, parse_json, replace_text
-from structattn.syntax.remote import is_remote, remote_files
 
 _KEY = "structattn_parse"
 _EXAMPLES_LOST = (*TABLES, "conllu", "text", "words")

@@ -6,8 +6,8 @@ https://spacy.io/api/dependencyparser; most of spaCy's own models use the labels
 from collections.abc import Sequence
 from typing import Any
 
+from structattn.errors import ConfigError, require
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, require
 
 
 class SpacyParser:

@@ -6,8 +6,8 @@ Qi et al. (2020), Stanza: a Python natural language processing toolkit for many 
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from structattn.errors import ConfigError, require
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, require
 
 
 class StanzaParser:

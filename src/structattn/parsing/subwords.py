@@ -10,11 +10,11 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
+from structattn.errors import ConfigError, ParseError, require
 from structattn.layers import PretrainedBackbone, pool_words
 from structattn.layers.backbone_embedding import WordPooling
 from structattn.layers.backbone_files import read_backbone_config, read_backbone_tokenizer
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError, ParseError, require
 
 _BACKBONE = "backbone"
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 
 import structattn
 from structattn.functional import one_thread
-from structattn.layers.devices import Hardware
+from structattn.options.hardware import Hardware
 from structattn.parsing.saved import fingerprint, load_parser
 from structattn.parsing.splitting import split_sentences
 from structattn.parsing.treecrf import TreeCRF

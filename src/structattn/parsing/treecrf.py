@@ -17,11 +17,11 @@ from torch import Tensor, nn
 
 from structattn.data.model_folder import SavedModel
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
 from structattn.parsing.batches import parse_in_batches
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError
 
 _FAMILIES: Mapping[str, type[DependencyCRF] | type[NonProjectiveDependencyCRF]] = {
     "all": NonProjectiveDependencyCRF,

@@ -24,12 +24,12 @@ from structattn.data import SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import write_vocabulary
 from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID
 from structattn.encoders.bilstm import BiLSTM
+from structattn.files.text import is_unicode
 from structattn.functional import round_up, take_rows
 from structattn.layers import WordEmbedding
+from structattn.options.checking import check
 from structattn.parsing.batches import num_words
 from structattn.syntax import Sentence
-from structattn.syntax.options import check
-from structattn.syntax.words import is_unicode
 
 _START, _END = "\x02", "\x03"
 # Only the first and last characters of a longer spelling (a URL, a line of dashes) are read.

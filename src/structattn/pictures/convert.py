@@ -10,8 +10,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
-from structattn.syntax.errors import ConfigError, require
-from structattn.syntax.files import replace_text
+from structattn.errors import ConfigError, require
+from structattn.files.text import replace_text
 
 FORMATS = ("svg", "png", "pdf")
 # One page, as large as the picture. No date, so that files do not differ from run to run.

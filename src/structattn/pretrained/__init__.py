@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from structattn.encoders.table import BUILDERS
-from structattn.syntax.lazy import load_lazily
+from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.layers import BackboneEmbedding, PretrainedBackbone

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from structattn.data.model_config import ADAPTER, model_folder, read_model_config
 from structattn.data.model_folder import write_model
 from structattn.data.tensors import check_finite, check_like, read_tensors
+from structattn.errors import ConfigError, ParseError, shown
+from structattn.files.folders import require_keys
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.layer import KIND, PEFT_TYPE, HydraLayer
-from structattn.syntax.errors import ConfigError, ParseError, shown
-from structattn.syntax.folders import require_keys
 
 LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}hydra.layer.")
 _HEAD_PARTS = ("query", "key", "value")

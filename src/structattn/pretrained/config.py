@@ -10,8 +10,8 @@ from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 from structattn.data.relation_names import parse_relation
+from structattn.errors import ConfigError
 from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
-from structattn.syntax.errors import ConfigError
 
 LayerStyle = Literal["residual", "attention", "gated", "transformer"]
 Subword = Literal["all", "first", "mean", "sgnet"]
@@ -56,7 +56,7 @@ class HydraConfig:
         >>> HydraConfig(layer_style="wide")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: layer_style: unknown value 'wide'; known: residual, attention, gated,
+        structattn.errors.ConfigError: layer_style: unknown value 'wide'; known: residual, attention, gated,
         transformer
     """
 

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 from structattn.data import SubwordBatch
 from structattn.encoders.backbone import cls_encoder
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.errors import ConfigError
 from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.pretrained.adapter import config_of, read_config, weights_file
 from structattn.pretrained.hydra import add_heads
 from structattn.pretrained.layer import HydraLayer
 from structattn.pretrained.placement import place_of, read_with
-from structattn.syntax.errors import ConfigError
 
 
 class HydraReader(nn.Module):
@@ -69,7 +69,7 @@ def hydra(
         >>> hydra(BackboneEmbedding(PretrainedBackbone.from_folder(folder)))
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: option 'adapter': expected a folder that structattn hydra pretrain wrote,
+        structattn.errors.ConfigError: option 'adapter': expected a folder that structattn hydra pretrain wrote,
         got none
     """
     if heads not in ("trained", "random"):
@@ -111,7 +111,7 @@ def heads_of(encoder: nn.Module) -> tuple[PretrainedBackbone, HydraLayer]:
         >>> heads_of(nn.Identity())
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: expected a model with HYDRA heads, got one with the encoder Identity
+        structattn.errors.ConfigError: expected a model with HYDRA heads, got one with the encoder Identity
     """
     embedder = getattr(encoder, "embedder", None)
     if not isinstance(embedder, BackboneEmbedding) or not isinstance(embedder.reader, HydraReader):

@@ -17,6 +17,7 @@ from structattn.data import SubwordBatch, parse_mask
 from structattn.encoders.backbone import cls_encoder
 from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.errors import ConfigError
 from structattn.functional import attention
 from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
@@ -25,7 +26,6 @@ from structattn.pretrained.inject import inject
 from structattn.pretrained.injection import InjectedModel
 from structattn.pretrained.layer import FeedForwardBlock, initialised_linear
 from structattn.pretrained.relations import relation_targets, words_of
-from structattn.syntax.errors import ConfigError
 
 
 class InjectedReader(nn.Module):
@@ -219,7 +219,7 @@ def sgnet(
         >>> sgnet(BackboneEmbedding(PretrainedBackbone.from_folder(folder)), relation="dependency_distance")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: relation 'dependency_distance' is a distance, which forbids nothing;
+        structattn.errors.ConfigError: relation 'dependency_distance' is a distance, which forbids nothing;
         expected one such as span or arc
     """
     parse_mask(relation)

@@ -10,6 +10,8 @@ from torch import nn
 from structattn.data.model_config import read_model_config
 from structattn.data.tensors import load_tensors
 from structattn.encoders import heads_prior
+from structattn.errors import ConfigError, shown
+from structattn.files.folders import described_by
 from structattn.pretrained.injection import (
     ATTENTION_CLASSES,
     IMPLEMENTATIONS,
@@ -19,8 +21,6 @@ from structattn.pretrained.injection import (
     attention_modules,
 )
 from structattn.priors import PerHead, Prior
-from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.folders import described_by
 
 
 def inject(

@@ -13,10 +13,10 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data.model_config import ADAPTER, header
+from structattn.files.folders import write_json
 from structattn.layers import RelationHeads
 from structattn.layers.relation_heads import INITIAL_DEVIATION, attention_of
 from structattn.pretrained.config import HydraConfig
-from structattn.syntax.folders import write_json
 
 KIND, PEFT_TYPE = "hydra", "HYDRA"
 

@@ -17,8 +17,8 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from structattn.data import check_tokenizer
+from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
-from structattn.syntax.errors import ConfigError
 
 
 @dataclass(frozen=True)

@@ -7,12 +7,12 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import SubwordBatch, parse_relation
+from structattn.errors import ConfigError
 from structattn.layers import PretrainedBackbone
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.placement import place_of
 from structattn.pretrained.relations import relation_targets
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 
 
 def backbone_below(backbone: PretrainedBackbone, config: HydraConfig) -> PretrainedBackbone:

@@ -18,15 +18,15 @@ from torch import Tensor, nn
 from structattn.data.model_config import MODEL, header, model_folder, read_model_config
 from structattn.data.model_folder import FromConfig, SavedModel, read_model
 from structattn.data.tensors import build_and_load, read_tensors
+from structattn.errors import ConfigError, ParseError, require
+from structattn.files.folders import described_by, write_json
+from structattn.files.text import parse_json
 from structattn.layers.backbone_embedding import text_state
 from structattn.layers.backbone_facts import has_text_at_end
 from structattn.layers.backbone_files import read_backbone_config
 from structattn.layers.relation_heads import INITIAL_DEVIATION
 from structattn.pretrained.config import HydraConfig
 from structattn.pretrained.hydra import HydraModel
-from structattn.syntax.errors import ConfigError, ParseError, require
-from structattn.syntax.files import parse_json
-from structattn.syntax.folders import described_by, write_json
 
 _BACKBONE = "backbone"
 _DESCRIPTION = "description"  # a tensor's name

@@ -14,10 +14,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn.encoders.table import needs_backbone
+from structattn.errors import ConfigError
 from structattn.reproduction.golden_inputs import golden_backbone, golden_examples, golden_treebank
 from structattn.reproduction.reading import ROWS, read_rows
 from structattn.reproduction.rows import Row
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import Task, get_task, model_class
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from structattn.data import Example
+from structattn.errors import require
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import require
 from structattn.tasks import Task
 
 _SIZES = {

@@ -3,9 +3,9 @@
 import os
 from pathlib import Path
 
+from structattn.errors import ConfigError
 from structattn.reproduction.published import PUBLISHED, reproduction_page
 from structattn.reproduction.tables import Evidence, fill, read_tables
-from structattn.syntax.errors import ConfigError
 
 REPRODUCTION = "docs/reproduction.md"
 

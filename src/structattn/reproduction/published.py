@@ -27,15 +27,15 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from structattn.errors import ConfigError
+from structattn.files.folders import read_yaml
+from structattn.options.checking import nearest
 from structattn.reproduction.differences import difference
 from structattn.reproduction.figures import OLDER, figure
 from structattn.reproduction.intervals import interval
 from structattn.reproduction.reading import MAX_VALUES
 from structattn.reproduction.records import Recorded
 from structattn.reproduction.tables import LEGEND, NONE, Evidence
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_yaml
-from structattn.syntax.options import nearest
 
 PUBLISHED = "published.yaml"
 REPRODUCED, ORDERED, FAILED, MEASURED, MISSING, WAITING, QUOTED, DRAWN = (

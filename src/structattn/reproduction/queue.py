@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
+from structattn.errors import StructAttnError
+from structattn.files.folders import read_yaml
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Record, append_record, is_present, read_records, record_of
 from structattn.reproduction.rows import Row
 from structattn.reproduction.studies import record_of_study
-from structattn.syntax.errors import StructAttnError
-from structattn.syntax.folders import read_yaml
 from structattn.training import RunFolder
 
 # Seconds between two checks of the processes, between two signals to stop one, and until it is killed.

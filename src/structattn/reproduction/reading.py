@@ -30,10 +30,10 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
+from structattn.errors import ConfigError
+from structattn.files.folders import read_json_lines, read_yaml
+from structattn.options.checking import nearest, parse_seeds
 from structattn.reproduction.rows import COMMANDS, Row
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_json_lines, read_yaml
-from structattn.syntax.options import nearest, parse_seeds
 
 ROWS = "rows.yaml"
 MAX_VALUES = 20_000

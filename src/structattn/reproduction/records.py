@@ -19,11 +19,11 @@ import numpy as np
 from jaxtyping import Float
 
 from structattn import __version__
+from structattn.errors import ConfigError
+from structattn.files.folders import described_by, read_json, read_json_lines, read_yaml
+from structattn.files.text import parse_json
 from structattn.reproduction.golden import same_output
 from structattn.reproduction.rows import Row, symbolic
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import parse_json
-from structattn.syntax.folders import described_by, read_json, read_json_lines, read_yaml
 from structattn.tasks.metrics import METRICS
 from structattn.tasks.sums import Counted
 from structattn.training import RunFolder

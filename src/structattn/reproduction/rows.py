@@ -11,10 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_yaml
-from structattn.syntax.lazy import imported
-from structattn.syntax.options import nearest
+from structattn.errors import ConfigError
+from structattn.files.folders import read_yaml
+from structattn.lazy import imported
+from structattn.options.checking import nearest
 
 COMMANDS: Mapping[str, str | None] = {
     "train": "structattn.training.config:RunConfig",

@@ -4,9 +4,9 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
+from structattn.files.folders import read_json
 from structattn.reproduction.records import Record, check_digest, common_record
 from structattn.reproduction.rows import Row
-from structattn.syntax.folders import read_json
 from structattn.tasks import get_task
 from structattn.training import RunFolder
 

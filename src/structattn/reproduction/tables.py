@@ -22,6 +22,9 @@ from pathlib import Path
 from statistics import mean
 from typing import Any
 
+from structattn.errors import ConfigError
+from structattn.files.folders import read_yaml
+from structattn.options.checking import nearest
 from structattn.reproduction.curves import learning_curve
 from structattn.reproduction.differences import can_be_resampled, difference_lines, seed_difference_lines
 from structattn.reproduction.figures import OLDER, Figure, figure
@@ -29,9 +32,6 @@ from structattn.reproduction.golden import golden_output
 from structattn.reproduction.reading import MAX_VALUES, all_rows
 from structattn.reproduction.records import Recorded, read_records, recorded
 from structattn.reproduction.rows import Row
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_yaml
-from structattn.syntax.options import nearest
 
 LEGEND = f"{OLDER} recorded with an earlier version of the model or its settings, and not run again yet."
 NONE = "–"

@@ -13,7 +13,7 @@ from concurrent.futures import Future
 from types import TracebackType
 from typing import Any, NamedTuple
 
-from structattn.syntax.errors import ConfigError, StructAttnError
+from structattn.errors import ConfigError, StructAttnError
 
 LOGGER = logging.getLogger("structattn.serving")
 Work = Callable[[list[Any]], Sequence[Any]]

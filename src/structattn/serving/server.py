@@ -3,12 +3,11 @@
 import logging
 from http import HTTPStatus
 
-from structattn.explorer.checks import RequestError
-from structattn.explorer.http import HOST, Reply, TokenServer, as_json
-from structattn.explorer.protocol import read_body
+from structattn.errors import StructAttnError
+from structattn.http.requests import RequestError, read_body
+from structattn.http.token_server import HOST, Reply, TokenServer, as_json
 from structattn.serving.batching import OverloadError
 from structattn.serving.service import ModelService
-from structattn.syntax.errors import StructAttnError
 
 LOGGER = logging.getLogger("structattn.serving")
 

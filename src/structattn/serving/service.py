@@ -4,15 +4,15 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from structattn.data import Example
-from structattn.explorer.checks import RequestError, is_text, list_of, object_of
+from structattn.errors import shown
 from structattn.explorer.records import answer_record, look_record
 from structattn.explorer.sentences import MOST_CHARACTERS, check_length, record_of
+from structattn.http.requests import RequestError, is_text, list_of, object_of
 from structattn.inspection import look, structures_read
-from structattn.layers.devices import Hardware
+from structattn.options.hardware import Hardware
 from structattn.parsing import Parser
 from structattn.serving.batching import Batcher, Work
 from structattn.syntax import Sentence
-from structattn.syntax.errors import shown
 from structattn.tasks import TaskModel
 
 MOST_TEXTS = 64

@@ -4,21 +4,14 @@ from structattn.syntax.brackets import read_brackets, write_brackets
 from structattn.syntax.conllu import format_conllu, read_conllu, write_conllu
 from structattn.syntax.constituency import ConstituencyTree
 from structattn.syntax.dependency import DependencyTree
-from structattn.syntax.errors import ConfigError, MissingExtra, MissingStructure, ParseError, StructAttnError, require
-from structattn.syntax.files import read_lines, replace_text
 from structattn.syntax.sentence import Sentence
 from structattn.syntax.subwords import align_words, contract_heads, coverage, project_heads, project_relation
 from structattn.syntax.words import split_words
 
 __all__ = [
-    "ConfigError",
     "ConstituencyTree",
     "DependencyTree",
-    "MissingExtra",
-    "MissingStructure",
-    "ParseError",
     "Sentence",
-    "StructAttnError",
     "align_words",
     "contract_heads",
     "coverage",
@@ -27,9 +20,6 @@ __all__ = [
     "project_relation",
     "read_brackets",
     "read_conllu",
-    "read_lines",
-    "replace_text",
-    "require",
     "split_words",
     "write_brackets",
     "write_conllu",

@@ -16,8 +16,8 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from structattn.syntax.errors import ParseError, shown
-from structattn.syntax.files import MAX_BRACKETS, MAX_LINE, MAX_WORDS
+from structattn.errors import ParseError, shown
+from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS
 
 Parsed = tuple[list[str], list[str | None], list[tuple[str, int, int]]]
 """Words, tags and spans of one tree."""

@@ -3,9 +3,9 @@
 import os
 from collections.abc import Iterable, Iterator
 
+from structattn.files.text import Source, read_lines, replace_text
 from structattn.syntax.bracket_text import parse_trees
 from structattn.syntax.constituency import ConstituencyTree
-from structattn.syntax.files import Source, read_lines, replace_text
 
 
 def read_brackets(path: Source) -> Iterator[ConstituencyTree]:

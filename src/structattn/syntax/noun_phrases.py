@@ -1,6 +1,6 @@
 """Base noun phrases of dependency trees: noun phrases that contain no other one."""
 
-from structattn.syntax.errors import MissingStructure
+from structattn.errors import MissingStructure
 from structattn.syntax.sentence import Sentence
 
 _HEADS = frozenset(("NOUN", "PROPN", "PRON"))

@@ -95,17 +95,3 @@ def _split_once(part: str, is_last: bool) -> Sequence[str]:
     else:
         return (part[:end], *reversed(clitics))
     return (part[:end], *reversed(clitics)) if clitics else tuple(_TOKEN.findall(part))
-
-
-def is_unicode(text: str) -> bool:
-    r"""Whether every character can be encoded; half of a surrogate pair, as in text cut within an escape, cannot.
-
-    Example:
-        >>> is_unicode("\N{GRINNING FACE}"), is_unicode("\ud83d")
-        (True, False)
-    """
-    try:
-        text.encode()
-    except UnicodeEncodeError:
-        return False
-    return True

@@ -20,9 +20,9 @@ from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_voca
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder, latent_trees
 from structattn.encoders.build import encoder_from_config
+from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch
 from structattn.tasks.items import Item, checked_examples, example_of, num_words

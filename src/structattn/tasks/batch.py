@@ -9,7 +9,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from structattn.data import SentenceBatch
-from structattn.syntax.errors import MissingStructure
+from structattn.errors import MissingStructure
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,8 +6,8 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.errors import ConfigError
 from structattn.functional.precision import full_precision
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.config import ACTIVATIONS, ClassifierConfig
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from structattn.data.text_vocabulary import TokenUnit
-from structattn.syntax.options import Option, check, check_choices, check_known
+from structattn.options.checking import Option, check, check_choices, check_known
 from structattn.tasks.combine import COMBINATIONS
 
 ACTIVATIONS: Mapping[str, str] = {"relu": "ReLU", "elu": "ELU", "tanh": "Tanh", "sigmoid": "Sigmoid"}

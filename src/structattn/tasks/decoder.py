@@ -13,9 +13,9 @@ from torch import Tensor
 from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.lazy import imported
-from structattn.syntax.options import check_options
+from structattn.errors import ConfigError
+from structattn.lazy import imported
+from structattn.options.checking import check_options
 from structattn.tasks.search import State
 from structattn.tasks.table import DECODERS, check_decoder
 

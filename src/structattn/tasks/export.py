@@ -19,10 +19,10 @@ from torch.export import Dim, ExportedProgram
 
 from structattn.data import Example, SentenceBatch
 from structattn.data.generated import agreement_treebank
+from structattn.errors import ConfigError, MissingStructure, StructAttnError
+from structattn.files.text import replace_bytes
 from structattn.functional.token2token import written_out
 from structattn.layers.modes import evaluating
-from structattn.syntax.errors import ConfigError, MissingStructure, StructAttnError
-from structattn.syntax.files import replace_bytes
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.sentence_model import SentenceModel
 

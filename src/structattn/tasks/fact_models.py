@@ -8,7 +8,7 @@ from typing import Any
 
 from structattn.layers.chain_scorer import binary_potentials, unary_potentials
 from structattn.layers.fact_memory import FactChain, MemoryHops
-from structattn.syntax.lazy import imported
+from structattn.lazy import imported
 from structattn.tasks.fact_reader import FactReader
 from structattn.tasks.table import FACT_MODELS, fact_model_options
 

@@ -18,10 +18,10 @@ from torch import Tensor
 from structattn.data import Example, Vocabulary
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.data.readers.babi import facts_of, support_of
+from structattn.errors import ConfigError
 from structattn.layers.fact_memory import FactChain, MemoryHops
 from structattn.layers.linear import glorot_linear
 from structattn.layers.modes import evaluating
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.batch import check_batch
 from structattn.tasks.fact_models import build_fact_parts
 from structattn.tasks.fact_reader import FactBatch, FactReader

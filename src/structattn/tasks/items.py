@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 
 from structattn.data import Example
+from structattn.errors import ConfigError
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.task import Task
 
 Item = Example | Sentence | str | tuple[Sentence | str, ...]

@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
+from structattn.errors import ConfigError
 from structattn.layers import (
     LSTM,
     SegmentationScorer,
@@ -25,7 +26,6 @@ from structattn.layers import (
     WindowAttention,
     glorot_linear,
 )
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.search import State
 
 ATTENTIONS = ("none", "simple", "sigmoid", "segmentation", "window")

@@ -7,7 +7,7 @@ from pathlib import Path
 import torch
 
 from structattn.data import Example
-from structattn.syntax.errors import StructAttnError
+from structattn.errors import StructAttnError
 from structattn.tasks.memory_estimate import estimated_bytes
 
 TRIED_PAIRS = 2**22
@@ -33,7 +33,7 @@ def explained_memory(examples: int, longest: int, *, options: str) -> Iterator[N
         ...     _ = torch.empty(10**15)
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.StructAttnError: out of memory in a batch of 64 examples of up to 20,000 words; use a
+        structattn.errors.StructAttnError: out of memory in a batch of 64 examples of up to 20,000 words; use a
         smaller batch_size
     """
     try:

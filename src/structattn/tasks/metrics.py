@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from structattn.data.formulas import TESTED_ON
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
 from structattn.tasks.sequence_metrics import BLEU, PREFIX, SPAN_F1, has_depth, words_right
 from structattn.tasks.sums import Counted, Counts, Sums, ratio, share
 

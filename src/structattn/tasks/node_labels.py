@@ -16,7 +16,7 @@ from torch.nn import functional as F
 
 from structattn.data import Vocabulary
 from structattn.encoders.sentence_encoder import Encoding
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.task import Task
 

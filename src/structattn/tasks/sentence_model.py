@@ -17,8 +17,8 @@ from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, col
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.modes import evaluating
-from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.answering import answers_by_length
 from structattn.tasks.batch import TaskBatch, check_batch, naming_example
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed

@@ -16,7 +16,7 @@ from jaxtyping import Float, Shaped
 
 from structattn.data.formulas import depth_of
 from structattn.data.span_tags import spans_of
-from structattn.syntax.errors import require
+from structattn.errors import require
 from structattn.tasks.sums import Counted, Counts, Sums, Values, share
 
 Texts = Shaped[np.ndarray, " example"]

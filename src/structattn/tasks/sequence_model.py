@@ -23,9 +23,9 @@ from structattn.data.text_vocabulary import (
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.backbone import with_word_states
 from structattn.encoders.build import encoder_from_config
+from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch
 from structattn.tasks.config import DecoderConfig, Search

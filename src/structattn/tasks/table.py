@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 from structattn.data.formulas import TESTED_ON
 from structattn.encoders.table import check_encoder
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.lazy import imported, outline
-from structattn.syntax.options import check_options, known_options, nearest
+from structattn.errors import ConfigError
+from structattn.lazy import imported, outline
+from structattn.options.checking import check_options, known_options, nearest
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:

@@ -22,8 +22,8 @@ from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.backbone import with_word_states
 from structattn.encoders.build import encoder_from_config
+from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.modes import evaluating
-from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch, naming_example
 from structattn.tasks.classifier import Classifier

@@ -12,8 +12,8 @@ from typing import Any
 
 from structattn.data import Example
 from structattn.data.readers import FORMATS, Phrases, matching_files, read_examples, recognise_format
-from structattn.syntax.errors import ConfigError, ParseError, naming
-from structattn.syntax.files import Source
+from structattn.errors import ConfigError, ParseError, naming
+from structattn.files.text import Source
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
 

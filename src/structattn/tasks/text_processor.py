@@ -16,8 +16,8 @@ from structattn.data.text_vocabulary import (
     WordSplitter,
     retokenize,
 )
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import read_text
+from structattn.errors import ConfigError
+from structattn.files.text import read_text
 from structattn.tasks.model import ModelConfig
 
 _SOURCE_TOKENIZER = "source_tokenizer.json"

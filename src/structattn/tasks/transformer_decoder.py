@@ -18,6 +18,7 @@ from torch.nn import functional as F
 from structattn.data import SentenceBatch
 from structattn.encoders import Accumulation, NormFirst, NormLast, SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
+from structattn.errors import ConfigError
 from structattn.layers import (
     CausalAttention,
     CrossAttention,
@@ -27,7 +28,6 @@ from structattn.layers import (
     TreeCrossAttention,
     sinusoids,
 )
-from structattn.syntax.errors import ConfigError
 from structattn.tasks.search import State
 
 Look = Callable[[nn.Module, Encoding, SentenceBatch], CrossSource]

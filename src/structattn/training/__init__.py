@@ -6,7 +6,7 @@ where one of the two Hugging Face classes is requested.
 
 from typing import TYPE_CHECKING
 
-from structattn.syntax.lazy import load_lazily
+from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.training.compare import compare

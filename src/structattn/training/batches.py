@@ -21,9 +21,9 @@ from torch import nn
 
 from structattn.data import Example
 from structattn.data.treebank.stream import StreamedExamples
+from structattn.errors import ConfigError, StructAttnError
 from structattn.layers import HierarchicalAccumulation
 from structattn.parsing.processes import end_with_parent
-from structattn.syntax.errors import ConfigError, StructAttnError
 from structattn.tasks import TaskModel
 from structattn.tasks.batch import TaskBatch
 from structattn.training import machine

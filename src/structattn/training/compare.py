@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from structattn.layers.devices import Hardware
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
+from structattn.options.hardware import Hardware
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.comparison import Comparison, Difference, Flip, Group

@@ -12,11 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from structattn.data.phrase_trees import TreeSource, Unary
-from structattn.layers.devices import Device, MixedPrecision, OnHardware
-from structattn.syntax.errors import ConfigError, naming
-from structattn.syntax.folders import read_yaml, write_yaml
-from structattn.syntax.options import Option, check, check_choices, explain
-from structattn.syntax.sections import check_sections
+from structattn.errors import ConfigError, naming
+from structattn.files.folders import read_yaml, write_yaml
+from structattn.options.checking import Option, check, check_choices, explain
+from structattn.options.hardware import Device, MixedPrecision, OnHardware
+from structattn.options.sections import check_sections
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.training.optimization_config import OptimizationConfig, Tracker
 

@@ -24,8 +24,8 @@ from structattn.data.readers.reading import all_files_of, check_format
 from structattn.data.summary import DataSummary, summarise
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders.table import check_embedder, with_default_embedder
-from structattn.syntax.errors import ConfigError, ParseError, naming, source_name
-from structattn.syntax.files import Source, check_readable, is_pipe
+from structattn.errors import ConfigError, ParseError, naming, source_name
+from structattn.files.text import Source, check_readable, is_pipe
 from structattn.tasks import Task
 from structattn.tasks.table import check_decoder, get_task, model_kind
 from structattn.training.config import DataConfig, RunConfig

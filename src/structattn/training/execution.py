@@ -7,7 +7,7 @@ from typing import Any, TypeVar
 
 import torch
 
-from structattn.syntax.folders import described_by, read_json, remove, write_json
+from structattn.files.folders import described_by, read_json, remove, write_json
 from structattn.training import machine
 from structattn.training.card import write_run_card
 from structattn.training.folder import RunFolder, plain

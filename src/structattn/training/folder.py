@@ -23,9 +23,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_json, read_yaml, remove, write_json, write_yaml
-from structattn.syntax.locks import claimed
+from structattn.errors import ConfigError
+from structattn.files.folders import read_json, read_yaml, remove, write_json, write_yaml
+from structattn.files.locks import claimed
 
 if TYPE_CHECKING:
     from structattn.data import Example
@@ -46,7 +46,7 @@ class RunFolder:
 
     Example:
         >>> import tempfile
-        >>> from structattn.syntax.folders import read_json_lines, write_json_lines
+        >>> from structattn.files.folders import read_json_lines, write_json_lines
         >>> folder = RunFolder(Path(tempfile.mkdtemp()) / "run")
         >>> with folder.claimed():
         ...     write_json_lines(folder.metrics, [{"step": 1, "accuracy": 0.5}])

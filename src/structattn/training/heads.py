@@ -16,15 +16,15 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data import SubwordBatch
+from structattn.errors import ConfigError
 from structattn.layers import PretrainedBackbone, RelationHeads
-from structattn.layers.devices import Hardware
 from structattn.layers.modes import evaluation_mode
+from structattn.options.hardware import Hardware
 from structattn.pretrained import HydraConfig, HydraModel, RelationReport, add_heads, evaluate_heads, with_other_trees
 from structattn.pretrained.adapter import backbone_fingerprint, fill, read_config, read_parts
 from structattn.pretrained.evaluation import heads_loss
 from structattn.pretrained.relation_batches import RelationBatches, backbone_below
 from structattn.syntax import Sentence, read_conllu
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import metric
 from structattn.training import machine
 from structattn.training.execution import carry_out

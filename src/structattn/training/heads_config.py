@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
-from structattn.layers.devices import Device, MixedPrecision, OnHardware
+from structattn.options.checking import check, check_choices
+from structattn.options.hardware import Device, MixedPrecision, OnHardware
 from structattn.pretrained.config import HydraConfig
-from structattn.syntax.options import check, check_choices
 from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 Control = Literal["none", "shuffled"]

@@ -18,8 +18,8 @@ from transformers.utils import cached_file
 from structattn.data import SentenceBatch
 from structattn.data.model_config import FORMAT_VERSION, MODEL_TYPE, check_trusted, read_model_config
 from structattn.data.model_folder import VOCABULARY, read_vocabulary
+from structattn.errors import ConfigError
 from structattn.syntax import Sentence
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
 from structattn.tasks.items import Item
 

@@ -15,9 +15,9 @@ from jaxtyping import Int64
 from torch import Tensor, nn
 
 from structattn.data.vocabulary import UNKNOWN_ID
+from structattn.errors import ConfigError
 from structattn.layers import WordEmbedding
 from structattn.layers.backbone import PretrainedBackbone
-from structattn.syntax.errors import ConfigError
 from structattn.tasks import TaskModel
 from structattn.training.models import load
 

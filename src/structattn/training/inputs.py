@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 from structattn.data import Example
 from structattn.data.readers.reading import all_files_of, matching_files, read_examples, recognise_format
 from structattn.data.summary import DataSummary, summarise
-from structattn.syntax.errors import ParseError, source_name
-from structattn.syntax.files import Source, is_pipe, read_lines
+from structattn.errors import ParseError, source_name
+from structattn.files.text import Source, is_pipe, read_lines
 from structattn.training.config import DataConfig
 from structattn.training.examples import Data, examples_of, is_file, name_of
 

@@ -22,8 +22,8 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data.tensors import load_tensors, save_tensors
-from structattn.syntax.errors import ParseError, StructAttnError, require
-from structattn.syntax.folders import (
+from structattn.errors import ParseError, StructAttnError, require
+from structattn.files.folders import (
     described_by,
     read_json,
     read_json_lines,

@@ -19,8 +19,8 @@ from typing import Any, TypeVar
 import torch.distributed
 
 import structattn
-from structattn.layers.devices import Hardware
-from structattn.syntax.errors import StructAttnError, require
+from structattn.errors import StructAttnError, require
+from structattn.options.hardware import Hardware
 from structattn.training.sharding import shard_as_asked
 
 LOGGER = logging.getLogger("structattn.training")

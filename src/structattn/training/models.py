@@ -10,10 +10,10 @@ from structattn.data.model_config import MODEL, model_folder
 from structattn.data.model_folder import FromConfig, read_model
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.errors import ConfigError
+from structattn.files.folders import described_by, read_json
+from structattn.lazy import imported
 from structattn.parsing.missing import STRUCTURES
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import described_by, read_json
-from structattn.syntax.lazy import imported
 from structattn.tasks.model import TREE_PARSER
 
 
@@ -85,7 +85,7 @@ def load_task_model(
         >>> load_task_model(folder)
         Traceback (most recent call last):
             ...
-        structattn.syntax.errors.ConfigError: ...: expected the model of a task, it contains a SentenceEncoder
+        structattn.errors.ConfigError: ...: expected the model of a task, it contains a SentenceEncoder
     """
     found = load(folder, parser=parser, trust_code=trust_code)
     if not isinstance(found, tasks.TaskModel):

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structattn.data import Example
-from structattn.syntax import ConfigError
-from structattn.syntax.options import nearest
+from structattn.errors import ConfigError
+from structattn.options.checking import nearest
 from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples

@@ -4,8 +4,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check, check_choices
+from structattn.errors import ConfigError
+from structattn.options.checking import check, check_choices
 
 Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
 Schedule = Literal["constant", "linear", "triangular", "inverse_sqrt", "halving"]

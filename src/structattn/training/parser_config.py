@@ -8,8 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from structattn.data.model_config import Storage
-from structattn.layers.devices import Device, MixedPrecision, OnHardware
-from structattn.syntax.options import Option, check, check_choices
+from structattn.options.checking import Option, check, check_choices
+from structattn.options.hardware import Device, MixedPrecision, OnHardware
 from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 Trees = Literal["all", "projective"]

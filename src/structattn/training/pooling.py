@@ -4,8 +4,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import nearest
+from structattn.errors import ConfigError
+from structattn.options.checking import nearest
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.predictions import (
     KeptRun,

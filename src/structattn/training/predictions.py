@@ -8,8 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import read_json, read_json_lines
+from structattn.errors import ConfigError
+from structattn.files.folders import read_json, read_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.training.config import RunConfig, load_config
 from structattn.training.folder import RunFolder

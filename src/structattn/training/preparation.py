@@ -10,10 +10,9 @@ import torch
 
 from structattn.data import PhraseTrees, load_vectors, vector_words, vectors_dim
 from structattn.data.treebank.stream import StreamedExamples
+from structattn.errors import ConfigError, ParseError
+from structattn.files.text import parse_json, read_lines, read_text
 from structattn.layers import WordEmbedding
-from structattn.syntax import read_lines
-from structattn.syntax.errors import ConfigError, ParseError
-from structattn.syntax.files import parse_json, read_text
 from structattn.tasks import ModelConfig, Task, TaskModel, model_class
 from structattn.training import machine
 from structattn.training.config import DataConfig, RunConfig

@@ -12,6 +12,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from structattn.errors import ConfigError
+from structattn.files.folders import replaced_folder, write_json, write_json_lines
 from structattn.layers import load_backbone
 from structattn.layers.backbone_facts import max_input_length
 from structattn.pretrained import (
@@ -27,8 +29,6 @@ from structattn.pretrained import (
 )
 from structattn.pretrained.adapter import config_of, read_config
 from structattn.pretrained.squad import read_squad
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.folders import replaced_folder, write_json, write_json_lines
 from structattn.training import machine
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder

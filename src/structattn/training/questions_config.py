@@ -7,9 +7,9 @@ The defaults here differ from theirs in the first two: learning rate 3e-5, 2 epo
 from dataclasses import dataclass, field
 from typing import Literal
 
-from structattn.layers.devices import Device, MixedPrecision, OnHardware
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check, check_choices
+from structattn.errors import ConfigError
+from structattn.options.checking import check, check_choices
+from structattn.options.hardware import Device, MixedPrecision, OnHardware
 from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from structattn.syntax.folders import described_by, read_json
+from structattn.files.folders import described_by, read_json
 from structattn.training.folder import RunFolder
 
 

@@ -18,7 +18,7 @@ import torch
 from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
-from structattn.syntax.errors import ConfigError, require
+from structattn.errors import ConfigError, require
 from structattn.tasks import TaskModel
 
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from structattn.data.tensors import read_tensors, save_tensors
-from structattn.syntax.folders import described_by, read_json, write_json
+from structattn.files.folders import described_by, read_json, write_json
 from structattn.training.sharding import shard_state
 
 

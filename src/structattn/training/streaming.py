@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from structattn.data import Example
 from structattn.data.readers.reading import all_files_of
 from structattn.data.treebank.stream import StreamedExamples
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.files import is_parquet
+from structattn.errors import ConfigError
+from structattn.files.text import is_parquet
 from structattn.tasks import Task
 from structattn.training.config import DataConfig, RunConfig
 

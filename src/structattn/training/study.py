@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Any, Literal
 
 from structattn import training
-from structattn.syntax.errors import ConfigError, naming, require
-from structattn.syntax.folders import read_json, read_yaml, write_json
-from structattn.syntax.options import nearest
+from structattn.errors import ConfigError, naming, require
+from structattn.files.folders import read_json, read_yaml, write_json
+from structattn.options.checking import nearest
 from structattn.training.config import RunConfig, save_config
 from structattn.training.examples import check_run
 from structattn.training.folder import RunFolder, plain

@@ -8,11 +8,11 @@ from typing import Any
 import torch
 
 from structattn.data import Example
+from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.modes import evaluating
 from structattn.parsing.missing import STRUCTURES, MissingTrees, missing_trees
 from structattn.parsing.names import DEFAULT_PARSER
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.errors import ConfigError, MissingStructure
 from structattn.tasks import Task
 from structattn.tasks.items import num_words
 from structattn.training import machine

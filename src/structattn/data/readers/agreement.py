@@ -12,9 +12,9 @@ from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place
-from structattn.syntax import ParseError, Sentence, read_lines
-from structattn.syntax.errors import shown
-from structattn.syntax.files import Source, open_bytes
+from structattn.errors import ParseError, shown
+from structattn.files.text import Source, open_bytes, read_lines
+from structattn.syntax import Sentence
 
 _SINGULAR = frozenset(("is", "was", "has", "does", "'s"))
 _PLURAL = frozenset(("are", "were", "have", "do", "'re", "'ve"))

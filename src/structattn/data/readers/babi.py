@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place
-from structattn.syntax import Sentence, read_lines
-from structattn.syntax.errors import shown
-from structattn.syntax.files import MAX_FACTS, MAX_WORDS, Source
+from structattn.errors import shown
+from structattn.files.text import MAX_FACTS, MAX_WORDS, Source, read_lines
+from structattn.syntax import Sentence
 
 _NUMBER = re.compile(r"[0-9]{1,9}")
 _LINE = re.compile(r"\s*([0-9]{1,9}) (.*)")

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place
-from structattn.syntax import ConfigError, Sentence, read_lines
-from structattn.syntax.errors import shown
-from structattn.syntax.files import MAX_WORDS, Source
+from structattn.errors import ConfigError, shown
+from structattn.files.text import MAX_WORDS, Source, read_lines
+from structattn.syntax import Sentence
 
 _DOCUMENT = "-DOCSTART-"
 

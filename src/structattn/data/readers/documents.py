@@ -11,8 +11,9 @@ from collections.abc import Iterator
 from structattn.data.example import Example
 from structattn.data.joining import join_sentences
 from structattn.data.readers.fields import Place, check_target, label_of
-from structattn.syntax import ParseError, Sentence, read_conllu
-from structattn.syntax.files import MAX_LINE, MAX_WORDS, Source
+from structattn.errors import ParseError
+from structattn.files.text import MAX_LINE, MAX_WORDS, Source
+from structattn.syntax import Sentence, read_conllu
 
 # Metadata of a sentence, rather than of its document.
 _OF_A_SENTENCE = ("sent_id", "text")

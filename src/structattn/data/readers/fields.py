@@ -6,9 +6,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from structattn.syntax import ConfigError, ParseError, Sentence, read_lines
-from structattn.syntax.errors import shown
-from structattn.syntax.files import MAX_FILE, Source, parse_json
+from structattn.errors import ConfigError, ParseError, shown
+from structattn.files.text import MAX_FILE, Source, parse_json, read_lines
+from structattn.syntax import Sentence
 
 
 @dataclass(frozen=True)

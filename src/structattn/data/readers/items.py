@@ -7,8 +7,8 @@ from typing import Any
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, label_of, sentence_of
-from structattn.syntax import ConfigError, Sentence
-from structattn.syntax.errors import shown
+from structattn.errors import ConfigError, shown
+from structattn.syntax import Sentence
 
 Column = str | int
 """A column of a table: its name in the header, or its number from 0 in a file without one. Of JSON: a key."""

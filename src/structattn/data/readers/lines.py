@@ -6,9 +6,8 @@ from collections.abc import Iterator, Sequence
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target, json_objects, label_of, sentence_of
 from structattn.data.readers.items import Columns, Item
-from structattn.syntax import read_lines
-from structattn.syntax.errors import shown
-from structattn.syntax.files import Source
+from structattn.errors import shown
+from structattn.files.text import Source, read_lines
 
 
 def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:

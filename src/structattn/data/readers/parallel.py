@@ -11,9 +11,9 @@ from pathlib import Path
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, sentence_of
 from structattn.data.readers.treebanks import read_bracketed, read_treebank
-from structattn.syntax import ParseError, Sentence, read_lines
-from structattn.syntax.errors import shown
-from structattn.syntax.files import Source
+from structattn.errors import ParseError, shown
+from structattn.files.text import Source, read_lines
+from structattn.syntax import Sentence
 
 _TREES: dict[str, Callable[[Path], Iterator[Example]]] = {
     ".conllu": read_treebank,

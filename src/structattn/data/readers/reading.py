@@ -22,11 +22,10 @@ from structattn.data.readers.rows import is_row, read_rows
 from structattn.data.readers.tables import is_table_header, read_csv, read_sick, read_tsv
 from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
 from structattn.data.treebank.files import read_parquet
-from structattn.syntax import ConfigError, ParseError, read_lines
-from structattn.syntax.errors import shown, source_name
-from structattn.syntax.files import MAX_WORDS, Source, is_parquet, is_pipe, parse_json
-from structattn.syntax.options import nearest
-from structattn.syntax.remote import is_remote, remote_files
+from structattn.errors import ConfigError, ParseError, shown, source_name
+from structattn.files.remote import is_remote, remote_files
+from structattn.files.text import MAX_WORDS, Source, is_parquet, is_pipe, parse_json, read_lines
+from structattn.options.checking import nearest
 
 FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
     "sst": read_sst,

@@ -13,8 +13,8 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from structattn.data.readers.fields import Place
-from structattn.syntax import ParseError, read_lines
-from structattn.syntax.files import MAX_LINE, Source
+from structattn.errors import ParseError
+from structattn.files.text import MAX_LINE, Source, read_lines
 
 DELIMITERS = (",", ";", "\t", "|")
 _SAMPLE = 200

@@ -5,7 +5,7 @@ from collections.abc import Collection, Iterator
 from structattn.data.example import Example
 from structattn.data.readers.fields import json_objects
 from structattn.data.treebank.rows import examples_of_rows
-from structattn.syntax.files import Source
+from structattn.files.text import Source
 
 # Keys that every row has, and no other JSON of texts.
 _MARKS = ("text", "starts", "ends")

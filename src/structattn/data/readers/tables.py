@@ -8,8 +8,8 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Place, check_target
 from structattn.data.readers.items import PAIRS, TEXTS, Column, Columns, Item, listed_names
 from structattn.data.readers.records import DELIMITERS, read_records
-from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.files import Source
+from structattn.errors import ConfigError, shown
+from structattn.files.text import Source
 
 _SICK = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
 

@@ -8,19 +8,9 @@ from typing import Literal, get_args
 from structattn.data.example import Example
 from structattn.data.readers.fields import TARGETS, Place, check_target, json_objects, label_of
 from structattn.data.span_tags import bio_tags
-from structattn.syntax import (
-    ConfigError,
-    ConstituencyTree,
-    DependencyTree,
-    MissingStructure,
-    ParseError,
-    Sentence,
-    read_brackets,
-    read_conllu,
-    read_lines,
-)
-from structattn.syntax.errors import shown
-from structattn.syntax.files import MAX_PHRASE_WORDS, Source
+from structattn.errors import ConfigError, MissingStructure, ParseError, shown
+from structattn.files.text import MAX_PHRASE_WORDS, Source, read_lines
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu
 from structattn.syntax.noun_phrases import base_noun_phrases
 
 # Which of a labelled tree's phrases become examples.

@@ -12,8 +12,8 @@ import numpy as np
 
 from structattn.data.treebank.files import BATCH, read_batches
 from structattn.data.vocabulary import Vocabulary
-from structattn.syntax.errors import ParseError, require
-from structattn.syntax.files import Source
+from structattn.errors import ParseError, require
+from structattn.files.text import Source
 
 _COLUMNS = ("text", "starts", "ends", "heads", "labels", "tags")
 _CONTINUES = 0b1000_0000  # how the continuation bytes of UTF-8 begin

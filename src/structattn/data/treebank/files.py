@@ -10,8 +10,8 @@ from structattn.data.example import Example
 from structattn.data.treebank.limits import check_limits
 from structattn.data.treebank.rows import Row, examples_of_rows, rows_of
 from structattn.data.treebank.schema import NAMES, check_schema, in_own_types, schema
-from structattn.syntax.errors import ParseError, require
-from structattn.syntax.files import Source, open_bytes, replace_bytes
+from structattn.errors import ParseError, require
+from structattn.files.text import Source, open_bytes, replace_bytes
 
 BATCH = 4096
 """Number of rows in memory at a time, and of a row group."""

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 
 from structattn.data.example import Example
 from structattn.data.treebank.rows import rows_of
-from structattn.syntax.files import replace_text
+from structattn.files.text import replace_text
 
 
 def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:

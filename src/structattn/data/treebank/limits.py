@@ -4,8 +4,8 @@ from typing import Any
 
 import numpy as np
 
-from structattn.syntax.errors import ParseError, require
-from structattn.syntax.files import MAX_BRACKETS, MAX_LINE, MAX_WORDS
+from structattn.errors import ParseError, require
+from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS
 
 
 def check_limits(batch: Any, file: object, *, first: int = 0) -> None:

@@ -9,7 +9,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.syntax import ConstituencyTree, DependencyTree, ParseError, Sentence
+from structattn.errors import ParseError
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.conllu import conllu_rows
 
 Row = dict[str, Any]

@@ -8,7 +8,7 @@ import functools
 from collections.abc import Collection
 from typing import Any
 
-from structattn.syntax.errors import ParseError, require
+from structattn.errors import ParseError, require
 
 VERSION = "1"
 """The version of the schema; a file with another one is refused."""

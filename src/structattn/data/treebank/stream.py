@@ -15,7 +15,7 @@ from structattn.data.treebank.arrays import SentenceArrays, arrays_of
 from structattn.data.treebank.files import checked, described, opened, rows_of_batch
 from structattn.data.treebank.rows import examples_of_rows
 from structattn.data.vocabulary import Counts
-from structattn.syntax.errors import ParseError, require
+from structattn.errors import ParseError, require
 
 # What a model may learn from; the other columns of CoNLL-U are not read.
 _COLUMNS = [

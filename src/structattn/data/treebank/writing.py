@@ -12,8 +12,8 @@ from typing import TypeVar
 from structattn.data.example import Example
 from structattn.data.treebank.files import write_parquet
 from structattn.data.treebank.json_lines import write_rows
+from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.syntax import ConstituencyTree, Sentence, write_brackets, write_conllu
-from structattn.syntax.errors import ConfigError, MissingStructure, ParseError
 
 LOGGER = logging.getLogger("structattn.data")
 _Item = TypeVar("_Item", Sentence, ConstituencyTree)

@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
 
 
 @contextlib.contextmanager

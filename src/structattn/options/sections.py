@@ -7,8 +7,8 @@ YAML, of any depth and with all its aliases.
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
-from structattn.syntax.errors import ConfigError, shown
-from structattn.syntax.folders import MAX_DEPTH
+from structattn.errors import ConfigError, shown
+from structattn.files.folders import MAX_DEPTH
 
 
 def check_sections(
@@ -37,7 +37,7 @@ def check_sections(
         >>> check_sections({"seed": 1, "data": "other.yaml"}, known, ConfigError)
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: data: expected keys and values, got 'other.yaml'
+        structattn.errors.ConfigError: data: expected keys and values, got 'other.yaml'
     """
     for key, value in values.items():
         name = f"{section}{key}"

@@ -11,9 +11,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from structattn.syntax.errors import ConfigError, ParseError, StructAttnError, shown
-from structattn.syntax.files import MAX_LINE, parse_json, read_lines, read_text, replace_text
-from structattn.syntax.replacing import alone_in, naming_written, temporary_name
+from structattn.errors import ConfigError, ParseError, StructAttnError, shown
+from structattn.files.replacing import alone_in, naming_written, temporary_name
+from structattn.files.text import MAX_LINE, parse_json, read_lines, read_text, replace_text
 
 MAX_DEPTH = 100
 """How deeply the values of one file may be nested."""
@@ -227,7 +227,7 @@ def described_by(file: Path, what: str = "a model") -> Iterator[None]:
         ...     {"dim": 4}["num_heads"]
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ParseError: config.json: expected the key 'num_heads', it is missing
+        structattn.errors.ParseError: config.json: expected the key 'num_heads', it is missing
     """
     try:
         yield

@@ -78,7 +78,7 @@ def naming(source: object) -> Iterator[None]:
         >>> with naming("train.tsv"):
         ...     raise ConfigError("example 3 has no label")
         Traceback (most recent call last):
-        structattn.syntax.errors.ConfigError: train.tsv: example 3 has no label
+        structattn.errors.ConfigError: train.tsv: example 3 has no label
     """
     try:
         yield

@@ -3,7 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from structattn.syntax.errors import StructAttnError, shown
+from structattn.errors import StructAttnError, shown
+from structattn.files.text import parse_json
+
+MOST_BYTES = 1_000_000
 
 
 class RequestError(StructAttnError, ValueError):
@@ -18,6 +21,29 @@ class RequestError(StructAttnError, ValueError):
     def __init__(self, message: str, *, sentence: int | None = None, word: int | None = None) -> None:
         self.sentence, self.word = sentence, word
         super().__init__(message)
+
+
+def read_body(body: bytes) -> Mapping[str, Any]:
+    """The JSON object in the body of a message.
+
+    Raises:
+        RequestError: if it is too long, or is not an object.
+
+    Example:
+        >>> read_body(b"[1]")
+        Traceback (most recent call last):
+        ...
+        structattn.http.requests.RequestError: expected a JSON object, got [1]
+    """
+    if len(body) > MOST_BYTES:
+        raise RequestError(f"expected a request of at most {MOST_BYTES:,} bytes, got {len(body):,}")
+    try:
+        value = parse_json(body)
+    except ValueError as error:
+        raise RequestError(f"expected JSON: {' '.join(str(error).split())}") from None
+    if not isinstance(value, dict):
+        raise RequestError(f"expected a JSON object, got {shown(value)}")
+    return value
 
 
 def object_of(value: Any, name: str, known: Sequence[str]) -> Mapping[str, Any]:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
 
 # What an option of an encoder, decoder or parser may be in a configuration: plain values, in lists and sections.
 # ``Any`` would let jsonargparse import and call whatever class a value names.
@@ -82,7 +82,7 @@ def check_options(options: Mapping[str, Any], function: Callable[..., object], o
         >>> check_options({"dims": 4}, build, "encoder 'mine'")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: unknown option 'dims' for encoder 'mine' (did you mean 'dim'?); known:
+        structattn.errors.ConfigError: unknown option 'dims' for encoder 'mine' (did you mean 'dim'?); known:
         dim, hidden
     """
     return _checked(options, list(known_options(function)), get_type_hints(function), owner, "")

@@ -19,10 +19,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from structattn.explorer.protocol import MOST_BYTES
-from structattn.syntax.errors import ConfigError
+from structattn.errors import ConfigError
+from structattn.http.requests import MOST_BYTES
 
-LOGGER = logging.getLogger("structattn.explorer")
+LOGGER = logging.getLogger("structattn.http")
 HOST = "127.0.0.1"
 _LOOPBACK = (HOST, "localhost")
 _DRAINED = 16 * MOST_BYTES

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
-from structattn.syntax.errors import ConfigError
-from structattn.syntax.options import check_choices
+from structattn.errors import ConfigError
+from structattn.options.checking import check_choices
 
 if TYPE_CHECKING:
     import torch

@@ -18,10 +18,9 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, BinaryIO, TextIO, cast
 
-from structattn.syntax.errors import ConfigError, ParseError, shown
-from structattn.syntax.remote import is_remote, remote_files
-from structattn.syntax.replacing import naming_written, temporary_name
-from structattn.syntax.words import is_unicode
+from structattn.errors import ConfigError, ParseError, shown
+from structattn.files.remote import is_remote, remote_files
+from structattn.files.replacing import naming_written, temporary_name
 
 Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
 """A path, or an open stream such as ``sys.stdin``."""
@@ -107,7 +106,7 @@ def check_apart(*paths: str | os.PathLike[str] | None) -> None:
         >>> check_apart("a.txt", "./a.txt")
         Traceback (most recent call last):
         ...
-        structattn.syntax.errors.ConfigError: ./a.txt: expected another file than a.txt
+        structattn.errors.ConfigError: ./a.txt: expected another file than a.txt
     """
     known: dict[str, str | os.PathLike[str]] = {}
     for path in paths:
@@ -171,6 +170,20 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def is_unicode(text: str) -> bool:
+    r"""Whether every character can be encoded; half of a surrogate pair, as in text cut within an escape, cannot.
+
+    Example:
+        >>> is_unicode("\N{GRINNING FACE}"), is_unicode("\ud83d")
+        (True, False)
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def is_parquet(source: Source) -> bool:

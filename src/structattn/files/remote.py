@@ -5,7 +5,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-from structattn.syntax.errors import ParseError, StructAttnError, require
+from structattn.errors import ParseError, StructAttnError, require
 
 
 def is_remote(path: object) -> bool:
