@@ -10,11 +10,11 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from structattn.backbones import HydraConfig, add_heads
 from structattn.data.generated import agreement_treebank
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders import build
 from structattn.encoders.table import BUILDERS, needs_backbone
-from structattn.pretrained import HydraConfig, add_heads
 from structattn.tasks import (
     AttachmentModel,
     ClassifierConfig,

@@ -11,13 +11,12 @@ import transformers as hf
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import structattn as sa
+from structattn.backbones import BackboneEmbedding, HydraConfig, PretrainedBackbone, add_heads, inject, load_backbone
+from structattn.backbones.backbone_embedding import text_state
+from structattn.backbones.backbone_facts import has_text_at_end, takes_token_types
 from structattn.encoders import build
 from structattn.errors import ConfigError
 from structattn.inspection.backbones import last_weights
-from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone
-from structattn.layers.backbone_embedding import text_state
-from structattn.layers.backbone_facts import has_text_at_end, takes_token_types
-from structattn.pretrained import HydraConfig, add_heads, inject
 
 WORDS = ["[PAD]", "[UNK]", "kids", "wash", "their", "dirty", "hands", "dogs", "bark", "hush"]
 TREES = [

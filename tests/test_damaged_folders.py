@@ -17,15 +17,21 @@ import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from small_models import attachment_model
 from small_models import sentence_model as new_sentence_model
+from structattn.backbones import (
+    HydraConfig,
+    HydraModelForSequenceClassification,
+    add_heads,
+    inject,
+    load_backbone,
+    load_injection,
+)
 from structattn.data import Vocabulary
 from structattn.data.tensors import build_and_load, load_tensors, save_tensors
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders.build import build
 from structattn.encoders.table import BUILDERS, needs_backbone, options_of
 from structattn.errors import ParseError, StructAttnError
-from structattn.layers import load_backbone
 from structattn.parsing import build_parser, load_parser
-from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads, inject, load_injection
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, build_decoder, get_task
 

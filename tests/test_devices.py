@@ -11,6 +11,7 @@ from torch import nn
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from structattn.backbones import HydraConfig, add_heads
 from structattn.cli import main, program
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError
@@ -18,7 +19,6 @@ from structattn.layers import recurrent
 from structattn.options import hardware as devices
 from structattn.options.hardware import Hardware
 from structattn.parsing import TreeParser, build_parser
-from structattn.pretrained import HydraConfig, add_heads
 
 HEADS = ("--backbone", "backbone", "--adapter", "adapter")
 # Arguments of each command; what they need is made in ``place``.

@@ -10,12 +10,12 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from structattn.backbones import HydraConfig, add_heads, inject
+from structattn.backbones.sgnet import GuidedLayer
 from structattn.cli import main
 from structattn.data import collate_subwords
 from structattn.encoders import build
 from structattn.errors import ConfigError, MissingStructure
-from structattn.pretrained import HydraConfig, add_heads, inject
-from structattn.pretrained.guided import GuidedLayer
 
 KIDS = sa.Sentence(
     ["Two", "kids", "wash", "hippopotami"],

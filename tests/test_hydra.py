@@ -14,22 +14,25 @@ import torch
 
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, opened, tiny
-from structattn.cli import main
-from structattn.data.generated import agreement_treebank
-from structattn.errors import ConfigError, ParseError
-from structattn.layers import BackboneEmbedding, PretrainedBackbone, RelationHeads, relation_loss
-from structattn.pretrained import (
+from structattn.backbones import (
+    BackboneEmbedding,
     HydraConfig,
     HydraLayer,
     HydraModel,
+    PretrainedBackbone,
+    RelationHeads,
     add_heads,
     evaluate_heads,
+    relation_loss,
     relation_targets,
     with_other_trees,
 )
-from structattn.pretrained.adapter import backbone_fingerprint
-from structattn.pretrained.encoder import hydra
-from structattn.pretrained.evaluation import area_under_curve, heads_loss, tree_heads
+from structattn.backbones.adapter import backbone_fingerprint
+from structattn.backbones.head_evaluation import area_under_curve, heads_loss, tree_heads
+from structattn.backbones.hydra_encoder import hydra
+from structattn.cli import main
+from structattn.data.generated import agreement_treebank
+from structattn.errors import ConfigError, ParseError
 from structattn.reproduction.records import record_of
 from structattn.reproduction.rows import Row
 from structattn.training.heads import pretrain, pretrain_heads

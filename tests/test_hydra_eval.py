@@ -12,14 +12,13 @@ import torch
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
 from small_models import sentence_model
+from structattn.backbones import HydraConfig, PretrainedBackbone, RelationHeads, evaluate_heads, head_drift
+from structattn.backbones.head_evaluation import heads_loss
+from structattn.backbones.hydra_encoder import heads_of
+from structattn.backbones.relation_batches import RelationBatches
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
-from structattn.layers import PretrainedBackbone, RelationHeads
 from structattn.options.hardware import Hardware
-from structattn.pretrained import HydraConfig, evaluate_heads, head_drift
-from structattn.pretrained.encoder import heads_of
-from structattn.pretrained.evaluation import heads_loss
-from structattn.pretrained.relation_batches import RelationBatches
 from structattn.syntax import DependencyTree
 from structattn.training import machine
 from structattn.training.heads import pretrain

@@ -8,9 +8,9 @@ import torch
 from torch import Tensor
 
 import structattn as sa
+from structattn.backbones import RelationHeads, relation_loss
+from structattn.backbones.relation_heads import OBJECTIVES, attention_of
 from structattn.data import word_relation
-from structattn.layers import RelationHeads, relation_loss
-from structattn.layers.relation_heads import OBJECTIVES, attention_of
 
 HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
 

@@ -7,9 +7,9 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer
+from structattn.backbones import HydraConfig, relation_targets
 from structattn.data import collate_subwords, parse_relation, word_relation
 from structattn.errors import ConfigError, MissingStructure
-from structattn.pretrained import HydraConfig, relation_targets
 
 HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
 LABELS = ["nummod", "nsubj", "case", "det", "nmod:at", "root", "nmod:poss", "obj"]

@@ -11,9 +11,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 from transformers import PreTrainedTokenizerFast
 
 from backbones import minilm_tokenizer, opened, tiny
-from structattn.data.tensors import save_tensors
-from structattn.errors import ConfigError, ParseError
-from structattn.pretrained import (
+from structattn.backbones import (
     HydraConfig,
     HydraModelForQuestionAnswering,
     HydraModelForSequenceClassification,
@@ -24,6 +22,8 @@ from structattn.pretrained import (
     make_windows,
     squad_scores,
 )
+from structattn.data.tensors import save_tensors
+from structattn.errors import ConfigError, ParseError
 
 IDS = torch.tensor([[101, 2048, 4268, 9378, 102], [101, 4268, 102, 0, 0]])
 MASK = (IDS != 0).long()

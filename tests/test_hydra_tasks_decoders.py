@@ -3,14 +3,15 @@
 import torch
 
 import structattn as sa
-from structattn.encoders import build
-from structattn.layers import BackboneEmbedding, PretrainedBackbone
-from structattn.pretrained import (
+from structattn.backbones import (
+    BackboneEmbedding,
     HydraConfig,
     HydraModelForSequenceClassification,
     HydraModelForTokenClassification,
+    PretrainedBackbone,
     add_heads,
 )
+from structattn.encoders import build
 from test_backbone_architectures import DECODERS, ENCODERS, TREES, model_of, tokenizer
 
 

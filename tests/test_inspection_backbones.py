@@ -9,12 +9,12 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from structattn.backbones import HydraConfig, add_heads
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.explorer import save_plots
 from structattn.inspection import attention_maps
 from structattn.inspection.latent import induced_tree_figure
-from structattn.pretrained import HydraConfig, add_heads
 from structattn.tasks import AttachmentModel, SentenceModel, Task, get_task
 
 KIDS = sa.Sentence(["Two", "kids", "wash", "hippopotami"], dependency=sa.DependencyTree([2, 3, 0, 3]))

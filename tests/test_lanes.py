@@ -21,7 +21,7 @@ def test_lane_is_within_its_budget(lane: Lane) -> None:
 
 
 def test_every_encoder_has_a_lane() -> None:
-    modules = {address.partition(":")[0] for address in BUILDERS.values()}
+    modules = {str(BUILDERS.address(name)).partition(":")[0] for name in BUILDERS}
     assert modules <= {lane.module for lane in LANES}
 
 

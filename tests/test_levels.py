@@ -12,7 +12,7 @@ import structattn
 
 PACKAGE = Path(__file__).parent.parent / "src" / "structattn"
 
-LOWEST = {"errors", "files", "options", "lazy"}
+LOWEST = {"errors", "files", "options", "lazy", "tables"}
 ABOVE_DISTRIBUTIONS = LOWEST | {
     "syntax",
     "data",
@@ -28,6 +28,7 @@ ALLOWED = {
     "lazy": set(),
     "files": {"errors"},
     "options": {"errors", "files"},
+    "tables": {"errors", "lazy", "options"},
     "http": {"errors", "files"},
     "syntax": LOWEST,
     "pictures": LOWEST | {"syntax"},
@@ -39,19 +40,19 @@ ALLOWED = {
     "layers": LOWEST | {"priors", "distributions", "data", "functional", "kernels", "syntax"},
     "encoders": LOWEST | {"layers", "priors", "distributions", "data", "functional", "syntax"},
     "tasks": ABOVE_DISTRIBUTIONS,
-    "pretrained": ABOVE_DISTRIBUTIONS,
-    "parsing": ABOVE_DISTRIBUTIONS,
-    "training": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing"},
-    "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
-    "explorer": ABOVE_DISTRIBUTIONS | {"http", "tasks", "pretrained", "parsing", "training", "pictures", "inspection"},
-    "serving": ABOVE_DISTRIBUTIONS | {"http", "tasks", "pretrained", "parsing", "training", "inspection", "explorer"},
-    "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "pretrained", "parsing", "training", "pictures"},
+    "backbones": ABOVE_DISTRIBUTIONS,
+    "parsing": ABOVE_DISTRIBUTIONS | {"backbones"},
+    "training": ABOVE_DISTRIBUTIONS | {"tasks", "backbones", "parsing"},
+    "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "backbones", "parsing", "training", "pictures"},
+    "explorer": ABOVE_DISTRIBUTIONS | {"http", "tasks", "backbones", "parsing", "training", "pictures", "inspection"},
+    "serving": ABOVE_DISTRIBUTIONS | {"http", "tasks", "backbones", "parsing", "training", "inspection", "explorer"},
+    "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "backbones", "parsing", "training", "pictures"},
 }
 # Packages that only put others together, and the top-level module.
 TOP = {"cli", "demo", "__init__", "__main__"}
-# Tables that higher-level packages fill ask the top-level module for them; nothing else below the top does.
-ASKS_FOR_EXTENSIONS = {("encoders", "table.py")}
-NO_TORCH = {"errors", "files", "lazy", "http", "syntax", "pictures"}
+# Tables name what higher-level packages bring, as ``module:name``, without importing it.
+TABLES = {("encoders", "table.py"), ("data", "saved_model.py")}
+NO_TORCH = {"errors", "files", "lazy", "tables", "http", "syntax", "pictures"}
 EXTRAS = {
     "accelerate",
     "anywidget",
@@ -78,11 +79,12 @@ UNKNOWN = "a name made at run time"
 
 
 class Edge(NamedTuple):
-    """One mention of another module: its dotted name, where, and whether it is imported with the file."""
+    """One mention of another module: its dotted name, where, whether it is imported with the file, or only named."""
 
     module: str
     line: int
     at_import: bool
+    is_name: bool
 
 
 def package_of(path: Path) -> str:
@@ -117,7 +119,8 @@ def _edges(source: str) -> list[Edge]:
     for node in ast.walk(tree):
         for module in _modules(node, names, ignored=prose | parts):
             at_import = isinstance(node, ast.Import | ast.ImportFrom) and id(node) not in lazy
-            found.append(Edge(module, int(getattr(node, "lineno", 0)), at_import))
+            is_name = isinstance(node, ast.Constant | ast.JoinedStr)
+            found.append(Edge(module, int(getattr(node, "lineno", 0)), at_import, is_name))
     return found
 
 
@@ -152,13 +155,15 @@ def _below_top(name: str) -> str:
 def forbidden(path: Path, package: str) -> list[str]:
     """What a file of a package mentions that it may not."""
     found = []
-    for module, line, _ in edges(path):
+    for module, line, _, is_name in edges(path):
         first, *rest = module.split(".")
+        if is_name and path.parts[-2:] in TABLES:
+            continue
         if module == UNKNOWN:
             found.append(f"{path.name}:{line}: {module}")
         elif first != "structattn" or not rest or rest[0] in (package, "__version__", *ALLOWED[package]):
             continue
-        elif rest[0] != "load_extensions" or path.parts[-2:] not in ASKS_FOR_EXTENSIONS:
+        else:
             found.append(f"{path.name}:{line}: {package} may not import {rest[0]}")
     return found
 
@@ -222,7 +227,7 @@ def test_the_guard_sees_every_kind_of_edge(tmp_path: Path) -> None:
         "def f():\n    import matplotlib": "matplotlib",
         "if TYPE_CHECKING:\n    import structattn.cli": "structattn.cli",
         "x = importlib.import_module('structattn.training.run')": "structattn.training.run",
-        "TABLE = {'hydra': 'structattn.pretrained.encoder:hydra'}": "structattn.pretrained.encoder",
+        "TABLE = {'hydra': 'structattn.backbones.hydra_encoder:hydra'}": "structattn.backbones.hydra_encoder",
         "x = importlib.import_module(f'structattn.cli.{command}')": "structattn.cli",
         "x = importlib.import_module(f'structattn.{package}')": UNKNOWN,
         "import structattn as sa\nx = sa.training": "structattn.training",
@@ -239,5 +244,9 @@ def test_the_guard_sees_every_kind_of_edge(tmp_path: Path) -> None:
     assert [edge.at_import for edge in edges(path)] == [True, False]
     path.write_text('"""See structattn.training."""\nx = "structattn"\ny = f"structattn {x}"\n', encoding="utf-8")
     assert not edges(path)
-    path.write_text("import structattn\nstructattn.load_extensions()\n", encoding="utf-8")
-    assert forbidden(path, "encoders"), "only the file that has the table asks for its rows"
+    table = tmp_path / "encoders" / "table.py"
+    table.parent.mkdir()
+    table.write_text("TABLE = {'hydra': 'structattn.backbones.hydra_encoder:hydra'}", encoding="utf-8")
+    assert not forbidden(table, "encoders"), "a table names what it does not import"
+    table.write_text("from structattn.backbones import hydra_encoder", encoding="utf-8")
+    assert forbidden(table, "encoders")

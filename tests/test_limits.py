@@ -11,13 +11,13 @@ from typing import Any
 import pytest
 import yaml
 
+from structattn.backbones.squad import read_squad
 from structattn.cli import main
 from structattn.data import Vocabulary, load_vectors, read_examples
 from structattn.data.readers import FORMATS
 from structattn.errors import ConfigError, ParseError
 from structattn.files.folders import MAX_DEPTH, MAX_YAML, MAX_YAML_VALUES, read_json, read_json_lines, read_yaml
 from structattn.files.text import MAX_FILE, MAX_LINE, read_lines
-from structattn.pretrained.squad import read_squad
 from structattn.syntax import read_brackets, read_conllu, split_words
 from structattn.training import load_config
 

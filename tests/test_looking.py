@@ -10,6 +10,7 @@ from torch import Tensor, nn
 
 from backbones import minilm_tokenizer, tiny
 from small_models import attachment_model, sentence_model
+from structattn.backbones import HydraConfig, add_heads
 from structattn.data import Example, SentenceBatch, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
@@ -17,7 +18,6 @@ from structattn.encoders.table import BUILDERS, needs_backbone
 from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection import arc_influence, attention_maps, flipping_edits, look, structures_read
 from structattn.inspection.tree_edits import count_edits, single_edits
-from structattn.pretrained import HydraConfig, add_heads
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, Prediction, SequenceModel, Task, TaskModel, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder

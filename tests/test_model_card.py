@@ -16,6 +16,7 @@ from markdown_it import MarkdownIt
 import structattn as sa
 from backbones import MINILM, tiny
 from small_models import sentence_model
+from structattn.backbones import HydraConfig, add_heads, inject
 from structattn.cli import main
 from structattn.cli.arguments import parse
 from structattn.cli.hydra_pretrain import command as hydra_pretrain
@@ -26,7 +27,6 @@ from structattn.data import Vocabulary
 from structattn.data.model_card import CARD, KINDS, Trained, add_comparison, write_card
 from structattn.errors import ParseError
 from structattn.files.markdown import escaped, fenced, table_of
-from structattn.pretrained import HydraConfig, add_heads, inject
 from structattn.tasks import Task
 from structattn.training import RunConfig
 from structattn.training.folder import plain

@@ -17,21 +17,21 @@ from backbones import tiny
 from forking import run_forked
 from import_orders import no_transformers, structattn_first, transformers_first
 from small_models import sentence_model
-from structattn.data import Vocabulary
-from structattn.data.model_config import FORMAT_VERSION
-from structattn.data.model_folder import SavedModel
-from structattn.data.storage import Storage, packed
-from structattn.data.tensors import load_tensors, read_tensors, save_tensors
-from structattn.encoders import SentenceEncoder
-from structattn.errors import ConfigError, ParseError
-from structattn.parsing import TreeCRF, build_parser
-from structattn.pretrained import (
+from structattn.backbones import (
     HydraConfig,
     HydraModelForQuestionAnswering,
     HydraModelForSequenceClassification,
     HydraModelForTokenClassification,
     add_heads,
 )
+from structattn.data import Vocabulary
+from structattn.data.model_config import FORMAT_VERSION
+from structattn.data.saved_model import SavedModel
+from structattn.data.storage import Storage, packed
+from structattn.data.tensors import load_tensors, read_tensors, save_tensors
+from structattn.encoders import SentenceEncoder
+from structattn.errors import ConfigError, ParseError
+from structattn.parsing import TreeCRF, build_parser
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import (
     MODELS,

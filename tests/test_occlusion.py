@@ -9,6 +9,7 @@ from torch import nn
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from structattn.backbones import PretrainedBackbone
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError
@@ -16,7 +17,6 @@ from structattn.explorer import save_plots
 from structattn.inspection import WordAttribution, attribution_figure, leave_one_out
 from structattn.inspection.items import first_of
 from structattn.inspection.occlusion import occlude
-from structattn.layers import PretrainedBackbone
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, SentenceModel, get_task
 

@@ -7,8 +7,8 @@ import pytest
 import torch
 
 from backbones import minilm_tokenizer, tiny
+from structattn.backbones import PretrainedBackbone
 from structattn.data import Vocabulary
-from structattn.layers import PretrainedBackbone
 from structattn.parsing import BiaffineScorer
 from structattn.parsing.batches import num_words, parse_in_batches
 from structattn.parsing.subwords import SubwordEncoder

@@ -14,15 +14,21 @@ import torch
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, tiny
 from small_models import sentence_model
+from structattn.backbones import (
+    BackboneEmbedding,
+    HydraConfig,
+    PretrainedBackbone,
+    add_heads,
+    load_backbone,
+    pool_words,
+)
+from structattn.backbones.backbone_facts import max_input_length
 from structattn.cli import main
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import BUILDERS, build
 from structattn.encoders.table import needs_backbone
 from structattn.errors import ConfigError
-from structattn.layers import BackboneEmbedding, PretrainedBackbone, load_backbone, pool_words
-from structattn.layers.backbone_facts import max_input_length
-from structattn.pretrained import HydraConfig, add_heads
 from structattn.syntax import coverage, write_conllu
 
 TEXTS = [

@@ -8,10 +8,10 @@ import torch
 
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, tiny
+from structattn.backbones import inject, load_injection
+from structattn.backbones.injection import attention_modules
 from structattn.data import collate_subwords
 from structattn.errors import ConfigError, MissingStructure, ParseError
-from structattn.pretrained import inject, load_injection
-from structattn.pretrained.injection import attention_modules
 from structattn.priors import NotSelf, PerHead, WordDistance
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hippopotami"]
@@ -210,7 +210,7 @@ def test_traps_of_transformers(caplog):
     silent = model(**inputs, output_attentions=True).attentions
     assert silent is None or all(weights is None for weights in silent)  # sdpa has none to return
     injected = inject(model, NAMES)
-    with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
+    with caplog.at_level(logging.INFO, logger="structattn.backbones"):
         weights = injected.subword_weights(subwords)
     assert "running eager instead of sdpa" in caplog.text
     assert injected.implementation == "sdpa"
@@ -235,7 +235,7 @@ def test_traps_of_transformers(caplog):
 
 def test_attention_maps_of_an_injected_model_show_subwords(caplog):
     injected = inject(tiny("bert"), NAMES, layers=[1], tokenizer=minilm_tokenizer())
-    with caplog.at_level(logging.INFO, logger="structattn.pretrained"):
+    with caplog.at_level(logging.INFO, logger="structattn.backbones"):
         (first,) = sa.inspection.attention_maps(injected, BALLGAME)
         (second,) = sa.inspection.attention_maps(injected, [(SHORT, SHORT)])
     assert "running eager instead of sdpa" in caplog.text

@@ -12,12 +12,11 @@ import torch
 
 from backbones import minilm_tokenizer, opened, tiny
 from interrupting import interrupted
+from structattn.backbones import HydraConfig, HydraModelForQuestionAnswering, add_heads, load_backbone
+from structattn.backbones.squad import read_squad
 from structattn.cli import main
 from structattn.errors import ConfigError, ParseError
 from structattn.files.folders import read_json_lines
-from structattn.layers import load_backbone
-from structattn.pretrained import HydraConfig, HydraModelForQuestionAnswering, add_heads
-from structattn.pretrained.squad import read_squad
 from structattn.training.questions import run_questions
 from structattn.training.questions_config import QuestionRun, question_optimization
 

@@ -8,10 +8,10 @@ from torch import Tensor
 
 import structattn as sa
 from ballgame import HEADS, WORDS
+from structattn.backbones import HydraConfig, relation_targets
 from structattn.data import RELATIONS, SubwordBatch, parse_mask, parse_relation, word_relation
 from structattn.encoders.head_layout import heads_prior
 from structattn.errors import ConfigError
-from structattn.pretrained import HydraConfig, relation_targets
 from structattn.priors import Relation
 
 LABELS = ["nummod", "nsubj", "case", "det", "nmod:at", "root", "nmod:poss", "obj"]

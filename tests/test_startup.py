@@ -12,10 +12,10 @@ from typing import get_type_hints
 import pytest
 
 import structattn as sa
+from structattn.backbones import BackboneEmbedding
 from structattn.data.model_config import header
 from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbone
 from structattn.files.folders import write_json
-from structattn.layers import BackboneEmbedding
 from structattn.lazy import first_type, imported, outline
 from structattn.options.checking import known_options
 from structattn.tasks import DECODERS, FACT_MODELS
@@ -27,7 +27,10 @@ LAZY = sorted(
     if "load_lazily(__name__)" in path.read_text(encoding="utf-8")
 )
 ADDRESSES = sorted(
-    {*(BUILDERS[name] for name in BUILDERS), *EMBEDDERS.values(), *DECODERS.values(), *FACT_MODELS.values()}
+    {
+        *(str(table.address(name)) for table in (BUILDERS, EMBEDDERS, DECODERS) for name in table),
+        *FACT_MODELS.values(),
+    }
 )
 TRAIN = ["train", "--task", "trec", "--encoder", "disan", "--data.train", "{data}"]
 GENERATED = ["train", "--task", "transduction", "--encoder", "lstm"]

@@ -13,14 +13,13 @@ import yaml
 import small_models
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
+from structattn.backbones import HydraConfig, HydraModelForSequenceClassification, add_heads, load_backbone
+from structattn.backbones.backbone_files import read_backbone_config
 from structattn.data import Vocabulary
 from structattn.encoders.table import BUILDERS
 from structattn.errors import ConfigError, StructAttnError
-from structattn.layers import load_backbone
-from structattn.layers.backbone_files import read_backbone_config
 from structattn.parsing import build_parser, load_parser
 from structattn.parsing.tree_parser import TreeParser
-from structattn.pretrained import HydraConfig, HydraModelForSequenceClassification, add_heads
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, Task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load_config, resume, run

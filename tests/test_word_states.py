@@ -7,10 +7,10 @@ import torch
 
 import structattn as sa
 from every_model import SENTENCES, VOCABULARY, encoder_of, model_of
+from structattn.backbones import BackboneEmbedding
 from structattn.data import Example
-from structattn.encoders.backbone import with_word_states
 from structattn.encoders.table import BUILDERS, needs_backbone
-from structattn.layers import BackboneEmbedding
+from structattn.encoders.text_node import with_word_states
 
 ON_BACKBONE = sorted(filter(needs_backbone, BUILDERS))
 on_backbone = pytest.mark.parametrize("name", ON_BACKBONE)

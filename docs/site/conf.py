@@ -36,7 +36,7 @@ html_math_renderer = "mathml"
 autosummary_imported_members = True
 autosummary_ignore_module_all = False
 # What a package exports a second time is indexed in the package it comes from.
-autosummary_context = {"documented_below": {"structattn.pretrained": ("BackboneEmbedding", "PretrainedBackbone")}}
+autosummary_context = {"documented_below": {"structattn.backbones": ("BackboneEmbedding", "PretrainedBackbone")}}
 autodoc_preserve_defaults = True
 python_use_unqualified_type_names = True
 python_maximum_signature_line_length = 88

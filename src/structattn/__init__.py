@@ -31,8 +31,8 @@ _NAMES = {
     "parse": "parsing",
     "explore": "explorer",
 }
-_EXTENSIONS = ("pretrained",)
 _SUBPACKAGES = (
+    "backbones",
     "data",
     "distributions",
     "encoders",
@@ -43,7 +43,6 @@ _SUBPACKAGES = (
     "layers",
     "parsing",
     "pictures",
-    "pretrained",
     "priors",
     "reproduction",
     "serving",
@@ -61,6 +60,7 @@ __all__ = [
     "TreeBatch",
     "Vocabulary",
     "__version__",
+    "backbones",
     "build",
     "collate",
     "compare",
@@ -79,7 +79,6 @@ __all__ = [
     "parsing",
     "pictures",
     "predict",
-    "pretrained",
     "priors",
     "read_brackets",
     "read_conllu",
@@ -95,6 +94,7 @@ __all__ = [
 
 if TYPE_CHECKING:
     from structattn import (
+        backbones,
         data,
         distributions,
         encoders,
@@ -105,7 +105,6 @@ if TYPE_CHECKING:
         layers,
         parsing,
         pictures,
-        pretrained,
         priors,
         reproduction,
         serving,
@@ -135,16 +134,3 @@ def __getattr__(name: str) -> Any:
 
 def __dir__() -> list[str]:
     return sorted(__all__)
-
-
-def load_extensions() -> None:
-    """Import the subpackages that register entries in tables of lower-level ones, as ``pretrained`` does with encoders.
-
-    Example:
-        >>> load_extensions()
-        >>> from structattn.encoders import BUILDERS
-        >>> "hydra" in BUILDERS
-        True
-    """
-    for name in _EXTENSIONS:
-        importlib.import_module(f"structattn.{name}")

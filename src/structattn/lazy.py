@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from importlib.abc import InspectLoader
+from operator import attrgetter
 from types import ModuleType
 from typing import Any
 
@@ -59,7 +60,7 @@ def imported(address: str) -> Any:
         ['It', "'s", 'fine', '.']
     """
     module, _, name = address.partition(":")
-    return getattr(importlib.import_module(module), name)
+    return attrgetter(name)(importlib.import_module(module))
 
 
 @cache

@@ -15,12 +15,12 @@ from torch import Tensor
 import structattn as sa
 from backbones import MINILM
 from refusing import refuse_numbers
+from structattn.backbones import HydraConfig, add_heads
 from structattn.data import SentenceBatch
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build
 from structattn.encoders.table import BUILDERS, needs_backbone, options_of
-from structattn.pretrained import HydraConfig, add_heads
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 12)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])

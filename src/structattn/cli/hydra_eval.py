@@ -4,7 +4,7 @@ import json as jsonlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from structattn import pretrained, training
+from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs, check_sources
 from structattn.cli.relations import relation_table, relation_values
 from structattn.errors import ConfigError
@@ -47,15 +47,15 @@ def command(
     check_sources(treebank, backbone=backbone, adapter=adapter)
     check_inputs(run, trust_code=trust_code)
     sentences = list(read_conllu(treebank))
+    from structattn.backbones.hydra_encoder import heads_of
     from structattn.cli.heads_measured import drift_between, measure
-    from structattn.pretrained.encoder import heads_of
 
     # The drift needs the states of both backbones for every sentence.
     keep = adapter is not None and run is not None
     measured: dict[str, Measured] = {}
     if backbone is not None and adapter is not None:
-        source = pretrained.PretrainedBackbone.from_folder(backbone, is_frozen=True)
-        layer = hardware.place(pretrained.add_heads(source.model, adapter)).hydra
+        source = backbones.PretrainedBackbone.from_folder(backbone, is_frozen=True)
+        layer = hardware.place(backbones.add_heads(source.model, adapter)).hydra
         with hardware.autocast():
             measured["adapter"] = measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:

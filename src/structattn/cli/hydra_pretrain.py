@@ -15,7 +15,7 @@ from structattn.training.folder import RunFolder, plain
 from structattn.training.heads_config import PretrainingConfig
 
 if TYPE_CHECKING:
-    from structattn.layers import PretrainedBackbone
+    from structattn.backbones import PretrainedBackbone
     from structattn.training import Pretraining
 
 
@@ -44,7 +44,7 @@ def command(
     if not training.is_first_process():
         return
     if plots:
-        from structattn.layers import PretrainedBackbone
+        from structattn.backbones import PretrainedBackbone
         from structattn.training.heads import held_out_sentences
 
         source = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)

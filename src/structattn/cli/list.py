@@ -7,10 +7,10 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from structattn.lazy import outline
 from structattn.options.checking import known_options
 
 if TYPE_CHECKING:
+    from structattn.tables import Table
     from structattn.tasks import Task
 
 Kind = Literal["encoders", "embedders", "tasks", "priors", "structures"]
@@ -60,8 +60,10 @@ def _embedders() -> Entries:
     return _builders(EMBEDDERS)
 
 
-def _builders(table: Mapping[str, str]) -> Entries:
-    outlines = {name: outline(address) for name, address in sorted(table.items())}
+def _builders(table: "Table[Callable[..., Any]]") -> Entries:
+    from structattn.encoders.table import options_function
+
+    outlines = {name: options_function(table, name) for name in sorted(table)}
     return {name: (_summary(function), known_options(function)) for name, function in outlines.items()}
 
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 from structattn.cli.lines import table
 
 if TYPE_CHECKING:
-    from structattn.pretrained import RelationReport
+    from structattn.backbones import RelationReport
 
 _HEADER = ("relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "neighbours", "best head")
 
@@ -16,7 +16,7 @@ def relation_table(reports: "Mapping[str, RelationReport]") -> list[str]:
     """A line for each relation.
 
     Example:
-        >>> from structattn.pretrained import RelationReport
+        >>> from structattn.backbones import RelationReport
         >>> print("\\n".join(relation_table({"arc": RelationReport(0.07, 0.1, 0.09, 0.8, 0.5, 0.4, (0.6, 0.7))})))
         relation     MSE  best constant  a sentence     AUC  spanning tree  neighbours  best head
         arc       0.0700         0.1000      0.0900  0.8000           50.0        40.0       70.0
@@ -28,7 +28,7 @@ def relation_values(reports: "Mapping[str, RelationReport]") -> dict[str, Any]:
     """The reports as values for JSON.
 
     Example:
-        >>> from structattn.pretrained import RelationReport
+        >>> from structattn.backbones import RelationReport
         >>> relation_values({"arc": RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6,))})["arc"]["area"]
         0.8
     """

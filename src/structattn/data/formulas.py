@@ -6,10 +6,11 @@ formulas of the paper were drawn; the rules here are ours.
 
 import itertools
 import random
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 
 from structattn.data.example import Example
 from structattn.syntax import Sentence
+from structattn.tables import Table
 
 OPERATORS = ("+", "*")
 TRAINED_ON, TESTED_ON = range(2, 5), range(2, 9)
@@ -106,9 +107,9 @@ def formula_split(
     return train, dev, test + deeper
 
 
-GENERATORS: Mapping[str, Callable[[int], tuple[list[Example], list[Example], list[Example]]]] = {
-    "formulas": formula_split
-}
+GENERATORS: Table[Callable[[int], tuple[list[Example], list[Example], list[Example]]]] = Table(
+    "generators", "generator", {"formulas": formula_split}
+)
 """Tasks with generated data: from a number of training examples to training, development and test data."""
 
 

@@ -81,11 +81,11 @@ KINDS: Mapping[str, Kind] = {
     ),
     "hydra": Kind(
         "HYDRA heads (arXiv 2109.05349), to be added to their backbone: trained to score a relation between words.",
-        f'{_ADD}model = sa.pretrained.add_heads(backbone, "FOLDER")',
+        f'{_ADD}model = sa.backbones.add_heads(backbone, "FOLDER")',
     ),
     "injection": Kind(
         "Priors in the attention heads of a backbone, to be added to it.",
-        f'{_ADD}model = sa.pretrained.load_injection(backbone, "FOLDER")',
+        f'{_ADD}model = sa.backbones.load_injection(backbone, "FOLDER")',
     ),
 }
 _OTHER = Kind("A model of this library.", _LOAD)

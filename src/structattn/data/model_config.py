@@ -93,7 +93,7 @@ def whole_model_folder(folder: str | os.PathLike[str]) -> Path:
     if not (path / MODEL.config).is_file() and (model_folder(folder, layout=ADAPTER) / ADAPTER.config).is_file():
         raise ConfigError(
             f"{path}: expected a whole model, got an adapter; add it to its backbone with "
-            "structattn.pretrained.add_heads or load_injection"
+            "structattn.backbones.add_heads or load_injection"
         )
     return path
 

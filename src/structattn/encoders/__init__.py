@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.encoders.backbone import backbone
     from structattn.encoders.bilstm import BiLSTM, bilstm, bilstm_s2t
     from structattn.encoders.build import build
     from structattn.encoders.decomposable import Decomposable, decomposable

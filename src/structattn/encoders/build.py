@@ -11,7 +11,6 @@ from structattn.encoders.embedders import build_embedder
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.table import builder, with_default_embedder
 from structattn.errors import ConfigError, shown
-from structattn.layers.backbone_embedding import SKELETON
 from structattn.options.checking import check_options, plain_options
 
 
@@ -93,8 +92,8 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
         for name, value in config["options"].items()
     }
     embedder = config["embedder"]
-    if isinstance(embedder, Mapping) and embedder.get("folder") == SKELETON:
-        embedder = {**embedder, "folder": str(folder / SKELETON)}
+    if isinstance(embedder, Mapping) and embedder.get("folder") == embedder.get("name"):
+        embedder = {**embedder, "folder": str(folder / str(embedder["name"]))}
     return build(config["encoder"], embedder=embedder, vocab_size=config["vocab_size"], **options)
 
 

@@ -10,9 +10,7 @@ from torch import nn
 
 from structattn.encoders.table import EMBEDDERS, check_embedder
 from structattn.errors import ConfigError
-from structattn.layers import BackboneEmbedding, PretrainedBackbone, WordEmbedding
-from structattn.layers.backbone_embedding import WordPooling
-from structattn.lazy import imported
+from structattn.layers import WordEmbedding
 from structattn.options.checking import check_options
 
 
@@ -32,47 +30,6 @@ def words(vocab_size: int | None, *, dim: int = 300, num_frozen: int = 0, dropou
     if vocab_size is None:
         raise ConfigError("word vectors need the number of words: pass vocab_size=, or another embedder")
     return WordEmbedding(vocab_size, dim, num_frozen=num_frozen, dropout=dropout)
-
-
-def backbone(
-    vocab_size: int | None = None,
-    *,
-    folder: str = "",
-    layer: int = -1,
-    is_frozen: bool = False,
-    keep_states: bool = False,
-    pooling: WordPooling = "first",
-    dropout: float = 0.0,
-) -> BackboneEmbedding:
-    """The states of a pretrained Hugging Face encoder, which has subword tokens of its own.
-
-    Args:
-        vocab_size: unused.
-        folder: the model's folder, with a fast tokenizer.
-        layer: which of the backbone's layers to take, as an index into its hidden states.
-        is_frozen: do not train the backbone.
-        keep_states: cache the states of every text in memory, so that a frozen backbone reads each text once, not once
-            per epoch.
-        pooling: whether a word has the state of its ``first`` subword or the ``mean`` of all.
-        dropout: on the states of words, besides the encoder's own.
-
-    Raises:
-        ConfigError: without a folder, or for one that contains no such model.
-
-    Example:
-        >>> backbone()
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ConfigError: a pretrained backbone needs the folder of a Hugging Face encoder:
-        embedder={'name': 'backbone', 'folder': FOLDER}, or --backbone FOLDER on the command line
-    """
-    if not folder:
-        raise ConfigError(
-            "a pretrained backbone needs the folder of a Hugging Face encoder: "
-            "embedder={'name': 'backbone', 'folder': FOLDER}, or --backbone FOLDER on the command line"
-        )
-    source = PretrainedBackbone.from_folder(folder, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
-    return BackboneEmbedding(source, pooling=pooling, dropout=dropout)
 
 
 def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) -> nn.Module:
@@ -96,7 +53,7 @@ def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) 
     """
     check_embedder(config)
     name, options = config["name"], {key: value for key, value in config.items() if key != "name"}
-    function = imported(EMBEDDERS[name])
+    function = EMBEDDERS[name]
     checked = check_options(options, function, f"embedder {name!r}")
     try:
         embedder: nn.Module = function(vocab_size, **checked)

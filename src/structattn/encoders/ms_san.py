@@ -11,21 +11,20 @@ state, so that trees and distances apply unchanged, and special tokens take no p
 """
 
 from collections.abc import Sequence
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.backbone import BesideText, WordsOnly
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.encoders.text_node import BesideText, TextEmbedder, WordsOnly
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
     AttentivePooling,
-    BackboneEmbedding,
     Concat,
     FeedForward,
     MaxPooling,
@@ -151,16 +150,16 @@ def ms_san(
     attention = _attention(width, len(prior.names), prior=prior, dropout=dropout)
     contextualizer = MSSAN(attention, width, hidden=hidden, dropout=dropout)
     if pooler is None:
-        pooler = "att_cls" if isinstance(embedder, BackboneEmbedding) else "att_max"
+        pooler = "att_cls" if hasattr(embedder, "giving") else "att_max"
     if pooler == "att_max":
         return _pooled(embedder, contextualizer, width, dropout=dropout)
-    if pooler != "att_cls" or not isinstance(embedder, BackboneEmbedding):
+    if pooler != "att_cls" or not hasattr(embedder, "giving"):
         raise ConfigError(
             f"pooler expects att_max, or att_cls over a pretrained backbone; got {pooler!r} over "
             f"{type(embedder).__name__}"
         )
     return SentenceEncoder(
-        embedder.giving("words and text"),
+        cast(TextEmbedder, embedder).giving("words and text"),
         WordsOnly(contextualizer, dropout=dropout),
         pooler=BesideText(AttentivePooling(width, dropout=dropout)),
         output_dim=2 * width,

@@ -14,10 +14,9 @@ from torch import Tensor, nn
 from torch.utils._pytree import register_dataclass
 
 from structattn.data import SentenceBatch
-from structattn.data.model_folder import SavedModel
+from structattn.data.saved_model import SavedModel
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
-from structattn.layers import BackboneEmbedding
 from structattn.layers.linear import glorot_linear
 
 
@@ -109,8 +108,8 @@ class SentenceEncoder(SavedModel):
         """Save what the encoder read from folders, such as a tokenizer; the configuration then names the copies."""
         config = self.config
         options, embedder = dict(config["options"]), config["embedder"]
-        if isinstance(self.embedder, BackboneEmbedding):
-            embedder = self.embedder.write_files(folder)
+        if (write_embedder := getattr(self.embedder, "write_files", None)) is not None:
+            embedder = write_embedder(folder)
         for part in self.modules():
             option = getattr(part, "folder_option", None)
             if option in options:

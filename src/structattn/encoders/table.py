@@ -3,51 +3,23 @@
 An encoder outside the table is named ``module:function``.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-import structattn
-from structattn.errors import ConfigError, shown
-from structattn.lazy import first_type, imported, outline
-from structattn.options.checking import check_options, known_options, nearest
+from structattn.lazy import first_type, outline
+from structattn.options.checking import check_options, known_options
+from structattn.tables import Table, named
 
 if TYPE_CHECKING:
+    from torch import nn
+
     from structattn.encoders.sentence_encoder import SentenceEncoder
 
 
-class BuilderTable(Mapping[str, str]):
-    """The location of each name's builder, ``module:function``, which is imported on first use.
-
-    Subpackages that build on this one add their entries when they are imported; at the latest when a name is not found
-    here, or when all names are requested.
-
-    Args:
-        rows: the first rows.
-    """
-
-    def __init__(self, rows: Mapping[str, str]) -> None:
-        self._rows = dict(rows)
-
-    def add(self, rows: Mapping[str, str]) -> None:
-        """Add names and the locations of their builders."""
-        self._rows.update(rows)
-
-    def __getitem__(self, name: str) -> str:
-        if name not in self._rows:
-            structattn.load_extensions()
-        return self._rows[name]
-
-    def __iter__(self) -> Iterator[str]:
-        structattn.load_extensions()
-        return iter(tuple(self._rows))
-
-    def __len__(self) -> int:
-        structattn.load_extensions()
-        return len(self._rows)
-
-
 #: From the name of an encoder to its builder.
-BUILDERS = BuilderTable(
+BUILDERS: Table[Callable[..., "SentenceEncoder"]] = Table(
+    "encoders",
+    "encoder",
     {
         "disan": "structattn.encoders.disan:disan",
         "disan_nodir": "structattn.encoders.disan:disan_nodir",
@@ -69,14 +41,22 @@ BUILDERS = BuilderTable(
         "lstm": "structattn.encoders.lstm:lstm",
         "structured": "structattn.encoders.structured:structured",
         "decomposable": "structattn.encoders.decomposable:decomposable",
-        "backbone": "structattn.encoders.backbone:backbone",
-    }
+        "backbone": "structattn.backbones.builders:backbone",
+        "hydra": "structattn.backbones.hydra_encoder:hydra",
+        "injected": "structattn.backbones.sgnet:injected",
+        "sgnet": "structattn.backbones.sgnet:sgnet",
+    },
+    hint=", or module:function for your own",
 )
 #: From the name of an embedder to what builds it.
-EMBEDDERS: Mapping[str, str] = {
-    "words": "structattn.encoders.embedders:words",
-    "backbone": "structattn.encoders.embedders:backbone",
-}
+EMBEDDERS: Table[Callable[..., "nn.Module"]] = Table(
+    "embedders",
+    "embedder",
+    {
+        "words": "structattn.encoders.embedders:words",
+        "backbone": "structattn.backbones.builders:backbone_states",
+    },
+)
 # Width of the word vectors of an encoder that is built without an embedder, where its paper's is not 300.
 _WIDTHS = {"lstm": 500, "structured": 50, "tree_transformer": 64, "length_matched_transformer": 64}
 _WIDTH = 300
@@ -98,17 +78,10 @@ def builder(name: str) -> "Callable[..., SentenceEncoder]":
         True
     """
     _check_name(name)
-    try:
-        found: Callable[..., SentenceEncoder] = imported(BUILDERS.get(name, name))
-    except (ImportError, AttributeError, ValueError, TypeError) as error:
-        if name in BUILDERS:
-            raise
-        raise ConfigError(
-            f"encoder {name!r}: expected module:function, where the module can be imported: {error}"
-        ) from None
-    if not callable(found):
-        raise ConfigError(f"encoder {name!r}: expected a function, got {type(found).__name__}")
-    return found
+    if name in BUILDERS:
+        return BUILDERS[name]
+    function: Callable[..., SentenceEncoder] = named(name, "encoder", callable, "a function")
+    return function
 
 
 def options_of(name: str) -> dict[str, Any]:
@@ -178,20 +151,24 @@ def check_embedder(config: Mapping[str, Any]) -> None:
         dim, dropout, num_frozen
     """
     name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}
-    if not isinstance(name, str) or name not in EMBEDDERS:
-        raise ConfigError(f"unknown embedder {shown(name)}; known: {', '.join(EMBEDDERS)}")
-    check_options(options, outline(EMBEDDERS[name]), f"embedder {name!r}")
+    if not isinstance(name, str):
+        raise EMBEDDERS.unknown(name)
+    EMBEDDERS.check(name)
+    check_options(options, options_function(EMBEDDERS, name), f"embedder {name!r}")
+
+
+def options_function(table: Table[Callable[..., Any]], name: str) -> Callable[..., Any]:
+    """A function with the options of a row of a table of functions, which is not imported for it."""
+    address = table.address(name)
+    return table[name] if address is None else outline(address)
 
 
 def _options(name: str) -> Callable[..., Any]:
     """A function with the options of an encoder."""
     _check_name(name)
-    return outline(BUILDERS[name]) if name in BUILDERS else builder(name)
+    return options_function(BUILDERS, name) if name in BUILDERS else builder(name)
 
 
 def _check_name(name: str) -> None:
-    if name not in BUILDERS and ":" not in name:
-        raise ConfigError(
-            f"unknown encoder {name!r}{nearest(name, BUILDERS)}; known: {', '.join(sorted(BUILDERS))}, "
-            "or module:function for your own"
-        )
+    if ":" not in name:
+        BUILDERS.check(name)

@@ -3,12 +3,12 @@
 from collections.abc import Sequence
 from typing import Any
 
+from structattn.backbones import BackboneEmbedding
 from structattn.data import Example
 from structattn.explorer.packing import pack, pack_bits
 from structattn.inspection import AttentionMap, LatentTree, Look, TreeEdit
 from structattn.inspection.looking import encoder_of
 from structattn.inspection.names import module_titles
-from structattn.layers import BackboneEmbedding
 from structattn.syntax import Sentence
 from structattn.tasks import COMBINATIONS, Prediction, SequenceModel, TaskModel
 

@@ -6,14 +6,13 @@ from typing import Any
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from structattn.backbones import BackboneEmbedding, InjectedModel, PretrainedBackbone
+from structattn.backbones.eager import computing_weights
+from structattn.backbones.sgnet import InjectedReader
 from structattn.data import SentenceBatch, SubwordBatch
 from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.recording import recording
-from structattn.layers import BackboneEmbedding, PretrainedBackbone
 from structattn.layers.modes import evaluating
-from structattn.pretrained import InjectedModel
-from structattn.pretrained.eager import computing_weights
-from structattn.pretrained.guided import InjectedReader
 from structattn.syntax import Sentence
 
 Weights = Float[Tensor, "batch head subword subword"]
@@ -28,7 +27,7 @@ def injected_maps(
     ``sdpa`` computes no weights, so the model runs ``eager`` for this call and logs the change.
 
     Args:
-        model: made by ``structattn.pretrained.inject`` with a tokenizer.
+        model: made by ``structattn.backbones.inject`` with a tokenizer.
         texts: sentences, or pairs that are read as one text.
 
     Raises:

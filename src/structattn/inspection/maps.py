@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
+from structattn.backbones import BackboneEmbedding, InjectedModel
 from structattn.data import SentenceBatch, Vocabulary
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.inspection.attention_map import AttentionMap
@@ -15,8 +16,6 @@ from structattn.inspection.items import batches_of, first_of, reads_together, te
 from structattn.inspection.latent import latent_maps
 from structattn.inspection.names import phrase_names
 from structattn.inspection.recording import Pass, Record, recording
-from structattn.layers import BackboneEmbedding
-from structattn.pretrained import InjectedModel
 from structattn.tasks import AttachmentModel, TaggingModel, TaskBatch
 from structattn.tasks.items import Item
 

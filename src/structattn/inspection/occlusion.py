@@ -8,10 +8,10 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
+from structattn.backbones import PretrainedBackbone
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.inspection.items import first_of, vocabulary_of
-from structattn.layers import PretrainedBackbone
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.tasks import Prediction, TaskModel

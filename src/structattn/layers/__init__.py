@@ -7,9 +7,6 @@ from structattn.lazy import load_lazily
 if TYPE_CHECKING:
     from structattn.layers.additive_scores import AdditiveScores
     from structattn.layers.attention import MultiHeadAttention
-    from structattn.layers.backbone import PretrainedBackbone
-    from structattn.layers.backbone_embedding import BackboneEmbedding, pool_words
-    from structattn.layers.backbone_files import load_backbone
     from structattn.layers.chain_scorer import (
         ChainScorer,
         StepMaps,
@@ -39,7 +36,6 @@ if TYPE_CHECKING:
     from structattn.layers.positions import SinusoidalPositions, sinusoids
     from structattn.layers.recurrent import LSTM, bidirectional_lstm, read_both_ways
     from structattn.layers.regularisers import HasEntropy, entropy_term, squared_norm
-    from structattn.layers.relation_heads import RelationHeads, relation_loss
     from structattn.layers.relative import (
         RelativePosition,
         ShawPosition,
@@ -69,7 +65,6 @@ __all__ = [
     "AdditivePooling",
     "AdditiveScores",
     "AttentivePooling",
-    "BackboneEmbedding",
     "CausalAttention",
     "ChainScorer",
     "ChildAttention",
@@ -98,10 +93,8 @@ __all__ = [
     "MultiHeadAttention",
     "PartDistribution",
     "PhraseReader",
-    "PretrainedBackbone",
     "ProjectedFusionGate",
     "Reader",
-    "RelationHeads",
     "RelativePosition",
     "Scorer",
     "SegmentationScorer",
@@ -130,13 +123,10 @@ __all__ = [
     "entropy_term",
     "glorot_linear",
     "independent_heads",
-    "load_backbone",
     "marginals",
     "offsets_to_pairs",
     "pairs_to_offsets",
-    "pool_words",
     "read_both_ways",
-    "relation_loss",
     "roots",
     "sinusoids",
     "squared_norm",

@@ -16,14 +16,13 @@ if TYPE_CHECKING:
     from structattn.parsing.names import is_ours, parser_of
     from structattn.parsing.parser import Parser
     from structattn.parsing.run import parse, parse_each, with_phrases
-    from structattn.parsing.saved import MODELS, build_parser, load_parser
+    from structattn.parsing.saved import build_parser, load_parser
     from structattn.parsing.splitting import split_sentences
     from structattn.parsing.tree_parser import TreeParser
     from structattn.parsing.treecrf import TreeCRF
     from structattn.parsing.words import WordEncoder
 
 __all__ = [
-    "MODELS",
     "Attachment",
     "BiaffineScorer",
     "Document",

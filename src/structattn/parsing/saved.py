@@ -7,12 +7,12 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from structattn.backbones import PretrainedBackbone
 from structattn.data import Vocabulary
 from structattn.data.model_card import CARD
 from structattn.data.model_config import model_folder
-from structattn.data.model_folder import FromConfig, read_model
+from structattn.data.model_folder import read_model
 from structattn.errors import ConfigError
-from structattn.layers import PretrainedBackbone
 from structattn.options.checking import check_known
 from structattn.parsing.biaffine import BiaffineScorer
 from structattn.parsing.subwords import SubwordEncoder
@@ -67,7 +67,7 @@ def load_parser(folder: str | os.PathLike[str]) -> TreeCRF:
         ParseError: if a file is missing or damaged; the message names it.
         ConfigError: if the folder contains another kind of model, or was written by another version.
     """
-    parser: TreeCRF = read_model(folder, MODELS)
+    parser: TreeCRF = read_model(folder, [TreeCRF.kind])
     return parser
 
 
@@ -95,6 +95,3 @@ _ENCODERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Encoder]] = {
     WordEncoder.kind: WordEncoder.load,
     SubwordEncoder.kind: SubwordEncoder.load,
 }
-
-#: Maps the kind of a parser, as named in its folder, to the function that restores it.
-MODELS: Mapping[str, FromConfig] = {TreeCRF.kind: parser_from_config}

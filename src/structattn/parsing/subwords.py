@@ -9,11 +9,11 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
+from structattn.backbones import PretrainedBackbone, pool_words
+from structattn.backbones.backbone_embedding import WordPooling
+from structattn.backbones.backbone_files import read_backbone_config, read_backbone_tokenizer
 from structattn.data import SubwordBatch
 from structattn.errors import ConfigError, ParseError, require
-from structattn.layers import PretrainedBackbone, pool_words
-from structattn.layers.backbone_embedding import WordPooling
-from structattn.layers.backbone_files import read_backbone_config, read_backbone_tokenizer
 from structattn.syntax import Sentence
 
 _BACKBONE = "backbone"

@@ -15,7 +15,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
-from structattn.data.model_folder import SavedModel
+from structattn.data.saved_model import SavedModel
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating

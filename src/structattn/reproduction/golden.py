@@ -131,7 +131,7 @@ def _of_task(task: Task, made_of: Mapping[str, Any]) -> list[float]:
 def _of_questions(row: Row) -> list[float]:
     import torch
 
-    from structattn.pretrained import Question, make_windows
+    from structattn.backbones import Question, make_windows
     from structattn.training.questions import build_model
     from structattn.training.questions_config import QuestionRun
 
@@ -149,10 +149,9 @@ def _of_questions(row: Row) -> list[float]:
 def _of_heads(row: Row) -> list[float]:
     import torch
 
-    from structattn.layers import PretrainedBackbone
-    from structattn.pretrained import HydraConfig, HydraModel
-    from structattn.pretrained.evaluation import heads_loss
-    from structattn.pretrained.relation_batches import RelationBatches, backbone_below
+    from structattn.backbones import HydraConfig, HydraModel, PretrainedBackbone
+    from structattn.backbones.head_evaluation import heads_loss
+    from structattn.backbones.relation_batches import RelationBatches, backbone_below
 
     with golden_backbone() as (folder, _):
         backbone = PretrainedBackbone.from_folder(folder, is_frozen=True)

@@ -112,7 +112,7 @@ def _backbone() -> str:
 
 @functools.cache
 def _adapter(heads: str) -> str:
-    from structattn.pretrained import HydraConfig, HydraModel
+    from structattn.backbones import HydraConfig, HydraModel
 
     folder = tempfile.mkdtemp(dir=_folders().name)
     HydraModel(_model(), HydraConfig(**{"num_heads": None, **json.loads(heads)})).save_pretrained(folder)

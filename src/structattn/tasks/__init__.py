@@ -32,10 +32,10 @@ if TYPE_CHECKING:
     from structattn.tasks.sentence_model import SentenceModel
     from structattn.tasks.sequence_model import SequenceBatch, SequenceModel
     from structattn.tasks.table import (
+        ANSWERS,
         CLASSIFICATION,
         DECODERS,
         FACT_MODELS,
-        MODELS,
         PAIR_CLASSIFICATION,
         SENTIMENT,
         TASKS,
@@ -49,12 +49,12 @@ if TYPE_CHECKING:
     from structattn.tasks.transformer_decoder import TransformerDecoder
 
 __all__ = [
+    "ANSWERS",
     "CLASSIFICATION",
     "COMBINATIONS",
     "DECODERS",
     "FACT_MODELS",
     "METRICS",
-    "MODELS",
     "PAIR_CLASSIFICATION",
     "SENTIMENT",
     "TASKS",

@@ -14,7 +14,6 @@ from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.errors import ConfigError
-from structattn.lazy import imported
 from structattn.options.checking import check_options
 from structattn.tasks.search import State
 from structattn.tasks.table import DECODERS, check_decoder
@@ -68,7 +67,7 @@ def build_decoder(name: str, encoder: SentenceEncoder, vocab_size: int, **option
         2.0
     """
     check_decoder(name, options)
-    function: Callable[..., Decoder] = imported(DECODERS[name])
+    function: Callable[..., Decoder] = DECODERS[name]
     checked = check_options(options, function, f"decoder {name!r}")
     try:
         decoder = function(encoder, vocab_size, **checked)

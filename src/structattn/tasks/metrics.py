@@ -7,7 +7,7 @@ A label that never occurred in training needs no special case: the model cannot 
 wrong in accuracy and add a class with an F1 of zero to macro F1.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from structattn.data.formulas import TESTED_ON
-from structattn.errors import ConfigError
+from structattn.tables import Table
 from structattn.tasks.sequence_metrics import BLEU, PREFIX, SPAN_F1, has_depth, words_right
 from structattn.tasks.sums import Counted, Counts, Sums, ratio, share
 
@@ -132,9 +132,7 @@ def metric(name: str) -> Metric:
     Raises:
         ConfigError: if there is none; the message lists the known names.
     """
-    if name not in METRICS:
-        raise ConfigError(f"unknown metric {name!r}; known: {', '.join(METRICS)}")
-    return METRICS[name]
+    return METRICS.find(name)
 
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
@@ -277,34 +275,38 @@ def _ranks(series: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "sample
 
 
 #: From the name of a metric to the metric.
-METRICS: Mapping[str, Metric] = {
-    found.name: found
-    for found in (
-        Metric("accuracy", is_numeric=False, greater_is_better=True, function=Sums(_right, share)),
-        Metric("macro_f1", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _macro_f1)),
-        Metric("matthews", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _matthews)),
-        Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
-        Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
-        Metric(
-            "mean_squared_error",
-            is_numeric=True,
-            greater_is_better=False,
-            function=Sums(_squared_errors, share),
-        ),
-        Metric("bleu", is_numeric=False, greater_is_better=True, function=BLEU),
-        Metric("attachment", is_numeric=False, greater_is_better=True, function=words_right("attachment")),
-        Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=words_right("tag_accuracy")),
-        Metric("span_f1", is_numeric=False, greater_is_better=True, function=SPAN_F1),
-        Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=PREFIX),
-        *(
+METRICS: Table[Metric] = Table(
+    "metrics",
+    "metric",
+    {
+        metric.name: metric
+        for metric in (
+            Metric("accuracy", is_numeric=False, greater_is_better=True, function=Sums(_right, share)),
+            Metric("macro_f1", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _macro_f1)),
+            Metric("matthews", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _matthews)),
+            Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
+            Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
             Metric(
-                f"correct_prefix_depth{depth}",
-                is_numeric=False,
-                greater_is_better=True,
-                function=PREFIX,
-                concerns=partial(has_depth, depth),
-            )
-            for depth in TESTED_ON
-        ),
-    )
-}
+                "mean_squared_error",
+                is_numeric=True,
+                greater_is_better=False,
+                function=Sums(_squared_errors, share),
+            ),
+            Metric("bleu", is_numeric=False, greater_is_better=True, function=BLEU),
+            Metric("attachment", is_numeric=False, greater_is_better=True, function=words_right("attachment")),
+            Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=words_right("tag_accuracy")),
+            Metric("span_f1", is_numeric=False, greater_is_better=True, function=SPAN_F1),
+            Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=PREFIX),
+            *(
+                Metric(
+                    f"correct_prefix_depth{depth}",
+                    is_numeric=False,
+                    greater_is_better=True,
+                    function=PREFIX,
+                    concerns=partial(has_depth, depth),
+                )
+                for depth in TESTED_ON
+            ),
+        )
+    },
+)

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, Vocabulary
-from structattn.data.model_folder import SavedModel
+from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.table import options_of
@@ -21,9 +21,6 @@ from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.tasks.items import Item, num_words
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
-
-TREE_PARSER = "tree_parser"
-"""The key of ``config.json`` under which a model records its parser."""
 
 
 @dataclass(frozen=True)

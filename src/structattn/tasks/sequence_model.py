@@ -21,8 +21,8 @@ from structattn.data.text_vocabulary import (
     retokenize,
 )
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.backbone import with_word_states
 from structattn.encoders.build import encoder_from_config
+from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence

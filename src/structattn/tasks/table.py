@@ -8,13 +8,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from structattn.data.formulas import TESTED_ON
-from structattn.encoders.table import check_encoder
+from structattn.encoders.table import check_encoder, options_function
 from structattn.errors import ConfigError
 from structattn.lazy import imported, outline
-from structattn.options.checking import check_options, known_options, nearest
+from structattn.options.checking import check_options, known_options
+from structattn.tables import Table
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
+    from structattn.tasks.decoder import Decoder
     from structattn.tasks.model import TaskModel
 
 _NLI = ("entailment", "neutral", "contradiction")
@@ -28,73 +30,72 @@ SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel=_TWO_CLAS
 #: Pairs of sentences with labels of any kind.
 PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute")
 
-#: Every task by name: a new one is a row here.
-TASKS: Mapping[str, Task] = {
-    task.name: task
-    for task in (
-        CLASSIFICATION,
-        SENTIMENT,
-        PAIR_CLASSIFICATION,
-        Task("sst5", format="sst", labels=("0", "1", "2", "3", "4")),
-        Task(
-            "sst2",
-            format="sst",
-            labels=("negative", "positive"),
-            relabel={"0": "negative", "1": "negative", "2": None, "3": "positive", "4": "positive"},
-            # GLUE has the same sentences as a table, with 0 and 1.
-            relabel_elsewhere=_TWO_CLASSES,
-        ),
-        Task("trec", format="labelled"),
-        Task("cr", format="labelled"),
-        Task("mpqa", format="labelled"),
-        Task("subj", format="labelled"),
-        Task(
-            "sick",
-            format="sick",
-            arity=2,
-            combine="tai",
-            score_range=(1.0, 5.0),
-            metrics=_SIMILARITY,
-            target="relatedness",
-        ),
-        Task(
-            "sick_entailment",
-            format="sick",
-            arity=2,
-            combine="product_absolute",
-            labels=("ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
-            target="entailment",
-        ),
-        Task("snli", format="snli", arity=2, combine="product_absolute", labels=_NLI),
-        Task("cad_nli", format="tsv", arity=2, combine="product_absolute", labels=_NLI),
-        Task("rte", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
-        Task("mrpc", format="tsv", arity=2, combine="product_absolute", labels=("0", "1")),
-        Task("qnli", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
-        Task("stsb", format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
-        Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
-        Task("agreement", format="agreement", labels=("singular", "plural")),
-        Task("fact_selection", format="babi", arity=2, answer="facts", metrics=("accuracy",)),
-        Task("attachment", format="conllu", metrics=("attachment",), target="heads", answer="tree"),
-        Task("tagging", format="columns", metrics=("tag_accuracy",), answer="tags"),
-        Task("span_tagging", format="columns", metrics=("span_f1", "tag_accuracy"), answer="tags"),
-        Task("pos_tagging", format="conllu", metrics=("tag_accuracy",), target="tags", answer="tags"),
-        Task(
-            "noun_phrases",
-            format="conllu",
-            metrics=("span_f1", "tag_accuracy"),
-            target="noun_phrases",
-            answer="tags",
-        ),
-        Task("translation", format="parallel", metrics=("bleu",), answer="text"),
-        Task(
-            "transduction",
-            format="parallel",
-            metrics=("correct_prefix", "accuracy", *(f"correct_prefix_depth{depth}" for depth in TESTED_ON)),
-            answer="text",
-            generated="formulas",
-        ),
-    )
-}
+_TASKS = (
+    CLASSIFICATION,
+    SENTIMENT,
+    PAIR_CLASSIFICATION,
+    Task("sst5", format="sst", labels=("0", "1", "2", "3", "4")),
+    Task(
+        "sst2",
+        format="sst",
+        labels=("negative", "positive"),
+        relabel={"0": "negative", "1": "negative", "2": None, "3": "positive", "4": "positive"},
+        # GLUE has the same sentences as a table, with 0 and 1.
+        relabel_elsewhere=_TWO_CLASSES,
+    ),
+    Task("trec", format="labelled"),
+    Task("cr", format="labelled"),
+    Task("mpqa", format="labelled"),
+    Task("subj", format="labelled"),
+    Task(
+        "sick",
+        format="sick",
+        arity=2,
+        combine="tai",
+        score_range=(1.0, 5.0),
+        metrics=_SIMILARITY,
+        target="relatedness",
+    ),
+    Task(
+        "sick_entailment",
+        format="sick",
+        arity=2,
+        combine="product_absolute",
+        labels=("ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
+        target="entailment",
+    ),
+    Task("snli", format="snli", arity=2, combine="product_absolute", labels=_NLI),
+    Task("cad_nli", format="tsv", arity=2, combine="product_absolute", labels=_NLI),
+    Task("rte", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
+    Task("mrpc", format="tsv", arity=2, combine="product_absolute", labels=("0", "1")),
+    Task("qnli", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
+    Task("stsb", format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
+    Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
+    Task("agreement", format="agreement", labels=("singular", "plural")),
+    Task("fact_selection", format="babi", arity=2, answer="facts", metrics=("accuracy",)),
+    Task("attachment", format="conllu", metrics=("attachment",), target="heads", answer="tree"),
+    Task("tagging", format="columns", metrics=("tag_accuracy",), answer="tags"),
+    Task("span_tagging", format="columns", metrics=("span_f1", "tag_accuracy"), answer="tags"),
+    Task("pos_tagging", format="conllu", metrics=("tag_accuracy",), target="tags", answer="tags"),
+    Task(
+        "noun_phrases",
+        format="conllu",
+        metrics=("span_f1", "tag_accuracy"),
+        target="noun_phrases",
+        answer="tags",
+    ),
+    Task("translation", format="parallel", metrics=("bleu",), answer="text"),
+    Task(
+        "transduction",
+        format="parallel",
+        metrics=("correct_prefix", "accuracy", *(f"correct_prefix_depth{depth}" for depth in TESTED_ON)),
+        answer="text",
+        generated="formulas",
+    ),
+)
+
+#: Every task by name.
+TASKS: Table[Task] = Table("tasks", "task", {task.name: task for task in _TASKS})
 
 
 @dataclass(frozen=True)
@@ -114,11 +115,15 @@ class ModelKind:
 
 
 #: From the name of a decoder to its builder.
-DECODERS: Mapping[str, str] = {
-    "lstm": "structattn.tasks.lstm_decoder:lstm_decoder",
-    "transformer": "structattn.tasks.transformer_decoder:transformer_decoder",
-    "tree_transformer": "structattn.tasks.transformer_decoder:tree_transformer_decoder",
-}
+DECODERS: Table[Callable[..., "Decoder"]] = Table(
+    "decoders",
+    "decoder",
+    {
+        "lstm": "structattn.tasks.lstm_decoder:lstm_decoder",
+        "transformer": "structattn.tasks.transformer_decoder:transformer_decoder",
+        "tree_transformer": "structattn.tasks.transformer_decoder:tree_transformer_decoder",
+    },
+)
 
 #: From the name of a model that selects facts to its builder.
 FACT_MODELS: Mapping[str, str] = {
@@ -134,9 +139,8 @@ def check_decoder(name: str, options: Mapping[str, Any]) -> None:
     Raises:
         ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
     """
-    if name not in DECODERS:
-        raise ConfigError(f"unknown decoder {name!r}{nearest(name, DECODERS)}; known: {', '.join(sorted(DECODERS))}")
-    check_options(options, outline(DECODERS[name]), f"decoder {name!r}")
+    DECODERS.check(name)
+    check_options(options, options_function(DECODERS, name), f"decoder {name!r}")
 
 
 def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -155,20 +159,24 @@ def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return {**known_options(function), **check_options(options, function, f"encoder {name!r}")}
 
 
-#: From each kind of task to the model that solves it.
-MODELS: Mapping[str, ModelKind] = {
-    "label": ModelKind(
-        "structattn.tasks.sentence_model:SentenceModel",
-        frozenset({"classifier", "phrases", "vectors"}),
-        check_encoder,
-    ),
-    "text": ModelKind(
-        "structattn.tasks.sequence_model:SequenceModel", frozenset({"decoder", "vectors"}), check_encoder
-    ),
-    "facts": ModelKind("structattn.tasks.fact_selection:FactModel", check_encoder=fact_model_options),
-    "tags": ModelKind("structattn.tasks.tagging:TaggingModel", frozenset({"classifier", "vectors"}), check_encoder),
-    "tree": ModelKind("structattn.tasks.attachment:AttachmentModel", frozenset({"vectors"}), check_encoder),
-}
+#: From each kind of answer to the model that gives it.
+ANSWERS: Table[ModelKind] = Table(
+    "answers",
+    "answer",
+    {
+        "label": ModelKind(
+            "structattn.tasks.sentence_model:SentenceModel",
+            frozenset({"classifier", "phrases", "vectors"}),
+            check_encoder,
+        ),
+        "text": ModelKind(
+            "structattn.tasks.sequence_model:SequenceModel", frozenset({"decoder", "vectors"}), check_encoder
+        ),
+        "facts": ModelKind("structattn.tasks.fact_selection:FactModel", check_encoder=fact_model_options),
+        "tags": ModelKind("structattn.tasks.tagging:TaggingModel", frozenset({"classifier", "vectors"}), check_encoder),
+        "tree": ModelKind("structattn.tasks.attachment:AttachmentModel", frozenset({"vectors"}), check_encoder),
+    },
+)
 
 
 def model_kind(task: Task) -> ModelKind:
@@ -177,10 +185,10 @@ def model_kind(task: Task) -> ModelKind:
     Raises:
         ConfigError: if there is none; the message lists the known answers.
     """
-    if task.answer not in MODELS:
-        known = ", ".join(MODELS)
-        raise ConfigError(f"task {task.name!r}: unknown answer {task.answer!r}; known: {known}")
-    return MODELS[task.answer]
+    try:
+        return ANSWERS.find(task.answer)
+    except ConfigError as error:
+        raise ConfigError(f"task {task.name!r}: {error}") from None
 
 
 def model_class(task: Task) -> "type[TaskModel]":
@@ -203,6 +211,4 @@ def get_task(name: str) -> Task:
     Raises:
         ConfigError: if there is none; the message lists the known names.
     """
-    if name not in TASKS:
-        raise ConfigError(f"unknown task {name!r}{nearest(name, TASKS)}; known: {', '.join(sorted(TASKS))}")
-    return TASKS[name]
+    return TASKS.find(name)

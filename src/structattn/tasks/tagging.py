@@ -20,8 +20,8 @@ from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, col
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.backbone import with_word_states
 from structattn.encoders.build import encoder_from_config
+from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.modes import evaluating
 from structattn.tasks.answering import answers_by_length, measured_texts

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structattn.data import Example
-from structattn.data.readers import FORMATS, Phrases, matching_files, read_examples, recognise_format
+from structattn.data.readers.reading import Phrases, matching_files, read_examples, reader_of, recognise_format
 from structattn.errors import ConfigError, ParseError, naming
 from structattn.files.text import Source
 from structattn.tasks.combine import COMBINATIONS
@@ -142,7 +142,7 @@ class Task:
         """
         format = self.format_of(path) if format is None else format
         target = None
-        if "target" in inspect.signature(FORMATS.get(format, read_examples)).parameters:
+        if "target" in inspect.signature(reader_of(format)).parameters:
             # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
             default = "score" if self.is_regression else "class"
             # A line of label and text is recognised by its label.

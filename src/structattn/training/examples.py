@@ -279,7 +279,7 @@ def _check_labels(data: DataConfig, dev: Sequence[Example], test: Sequence[Examp
 
 def _generated(config: RunConfig, task: Task) -> Split:
     """Generated data; the same for every seed of a run, so that runs can be compared."""
-    parts = GENERATORS[generator_of(config, task)](config.data.generated)
+    parts = GENERATORS.find(generator_of(config, task))(config.data.generated)
     train, dev, test = (list(task.prepare(part)) for part in parts)
     train = _sampled(train, config)
     return Split(train, train, dev, test)

@@ -15,15 +15,23 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from structattn.backbones import (
+    HydraConfig,
+    HydraModel,
+    PretrainedBackbone,
+    RelationHeads,
+    RelationReport,
+    add_heads,
+    evaluate_heads,
+    with_other_trees,
+)
+from structattn.backbones.adapter import backbone_fingerprint, fill, read_config, read_parts
+from structattn.backbones.head_evaluation import heads_loss
+from structattn.backbones.relation_batches import RelationBatches, backbone_below
 from structattn.data import SubwordBatch
 from structattn.errors import ConfigError
-from structattn.layers import PretrainedBackbone, RelationHeads
 from structattn.layers.modes import evaluation_mode
 from structattn.options.hardware import Hardware
-from structattn.pretrained import HydraConfig, HydraModel, RelationReport, add_heads, evaluate_heads, with_other_trees
-from structattn.pretrained.adapter import backbone_fingerprint, fill, read_config, read_parts
-from structattn.pretrained.evaluation import heads_loss
-from structattn.pretrained.relation_batches import RelationBatches, backbone_below
 from structattn.syntax import Sentence, read_conllu
 from structattn.tasks import metric
 from structattn.training import machine

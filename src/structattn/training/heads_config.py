@@ -3,9 +3,9 @@
 from dataclasses import dataclass, field
 from typing import Literal
 
+from structattn.backbones.hydra_config import HydraConfig
 from structattn.options.checking import check, check_choices
 from structattn.options.hardware import Device, MixedPrecision, OnHardware
-from structattn.pretrained.config import HydraConfig
 from structattn.training.optimization_config import OptimizationConfig, Tracker
 
 Control = Literal["none", "shuffled"]

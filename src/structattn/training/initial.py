@@ -14,10 +14,10 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
+from structattn.backbones.backbone import PretrainedBackbone
 from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.errors import ConfigError
 from structattn.layers import WordEmbedding
-from structattn.layers.backbone import PretrainedBackbone
 from structattn.tasks import TaskModel
 from structattn.training.models import load
 

@@ -1,35 +1,18 @@
 """Saved models of every kind, read from their folders."""
 
 import os
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from structattn import parsing, pretrained, tasks
 from structattn.data.model_config import MODEL, model_folder
-from structattn.data.model_folder import FromConfig, read_model
-from structattn.encoders.build import encoder_from_config
-from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.data.model_folder import read_model
+from structattn.data.saved_model import TREE_PARSER
 from structattn.errors import ConfigError
 from structattn.files.folders import described_by, read_json
-from structattn.lazy import imported
-from structattn.parsing.missing import STRUCTURES
-from structattn.tasks.model import TREE_PARSER
 
-
-def kinds() -> Mapping[str, FromConfig]:
-    """The builder of each kind of model, from the tables of the packages.
-
-    Example:
-        >>> sorted(kinds())[:3]
-        ['attachment', 'encoder', 'facts']
-    """
-    return {
-        SentenceEncoder.kind: encoder_from_config,
-        **{model.kind: model.from_config for model in (imported(kind.model) for kind in tasks.MODELS.values())},
-        **parsing.MODELS,
-        **pretrained.MODELS,
-    }
+if TYPE_CHECKING:
+    from structattn.parsing import MissingTrees
+    from structattn.tasks import TaskModel
 
 
 def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: bool | str = False) -> Any:
@@ -63,15 +46,15 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
         >>> load(folder).predict(["fine"]) == model.eval().predict(["fine"])
         True
     """
-    model = read_model(folder, kinds(), trust_code=trust_code)
-    if isinstance(model, tasks.TaskModel):
+    model = read_model(folder, trust_code=trust_code)
+    if hasattr(model, "find_trees"):
         model.find_trees = _tree_finder(model_folder(folder) / MODEL.config, parser, trust_code is True)
     return model
 
 
 def load_task_model(
     folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: bool | str = False
-) -> tasks.TaskModel:
+) -> "TaskModel":
     """A model of a task, as ``load`` reads it.
 
     Raises:
@@ -87,17 +70,21 @@ def load_task_model(
             ...
         structattn.errors.ConfigError: ...: expected the model of a task, it contains a SentenceEncoder
     """
-    found = load(folder, parser=parser, trust_code=trust_code)
-    if not isinstance(found, tasks.TaskModel):
-        raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it contains a {type(found).__name__}")
-    return found
+    model = load(folder, parser=parser, trust_code=trust_code)
+    if not hasattr(model, "task"):
+        raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it contains a {type(model).__name__}")
+    task_model: TaskModel = model
+    return task_model
 
 
-def _tree_finder(file: Path, parser: str | None, trusted: bool) -> parsing.MissingTrees | None:
+def _tree_finder(file: Path, parser: str | None, trusted: bool) -> "MissingTrees | None":
     """The finder of trees for the model of a configuration, with the given parser or the one that it remembers."""
     remembered = read_json(file).get(TREE_PARSER)
     if parser == "none" or (parser is None and remembered is None):
         return None
+    from structattn import parsing
+    from structattn.parsing.missing import STRUCTURES
+
     if remembered is None:
         return parsing.MissingTrees(str(parser), structures=STRUCTURES)
     with described_by(file):

@@ -7,7 +7,8 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from structattn.layers import PretrainedBackbone, WordEmbedding
+from structattn.backbones import PretrainedBackbone
+from structattn.layers import WordEmbedding
 from structattn.training.optimization_config import OptimizationConfig
 
 

@@ -12,11 +12,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from structattn.errors import ConfigError
-from structattn.files.folders import replaced_folder, write_json, write_json_lines
-from structattn.layers import load_backbone
-from structattn.layers.backbone_facts import max_input_length
-from structattn.pretrained import (
+from structattn.backbones import (
     HydraModel,
     HydraModelForQuestionAnswering,
     Question,
@@ -24,11 +20,15 @@ from structattn.pretrained import (
     add_heads,
     answer_questions,
     answer_scores,
+    load_backbone,
     make_windows,
     squad_scores,
 )
-from structattn.pretrained.adapter import config_of, read_config
-from structattn.pretrained.squad import read_squad
+from structattn.backbones.adapter import config_of, read_config
+from structattn.backbones.backbone_facts import max_input_length
+from structattn.backbones.squad import read_squad
+from structattn.errors import ConfigError
+from structattn.files.folders import replaced_folder, write_json, write_json_lines
 from structattn.training import machine
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder

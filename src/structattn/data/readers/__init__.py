@@ -1,6 +1,12 @@
 """Files become examples: one function, ``read_examples``, and one small reader per family of formats behind it."""
 
-from structattn.data.readers.reading import FORMATS, matching_files, read_examples, recognise_format
-from structattn.data.readers.treebanks import Phrases
+from structattn.data.readers.reading import (
+    FORMATS,
+    Phrases,
+    matching_files,
+    read_examples,
+    recognise_format,
+    recognised_by,
+)
 
-__all__ = ["FORMATS", "Phrases", "matching_files", "read_examples", "recognise_format"]
+__all__ = ["FORMATS", "Phrases", "matching_files", "read_examples", "recognise_format", "recognised_by"]

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, sentence_of
+from structattn.data.readers.reading import files_of
 from structattn.data.readers.treebanks import read_bracketed, read_treebank
 from structattn.errors import ParseError, shown
 from structattn.files.text import Source, read_lines
@@ -54,24 +55,6 @@ def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]
             yield Example((sentence,), id=str(count))
     else:
         yield from _table(files[0], tokenised)
-
-
-def files_of(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path names: two separated by a comma, or one.
-
-    Raises:
-        ParseError: for more than two.
-
-    Example:
-        >>> [file.name for file in files_of("data/train.de,data/train.en")]
-        ['train.de', 'train.en']
-    """
-    if os.path.exists(path):  # also of a name that is too long for any file
-        return [Path(path)]
-    parts = os.fspath(path).split(",")
-    if len(parts) > 2 or not all(parts):
-        raise ParseError("expected one file, or two separated by a comma", file=path)
-    return [Path(part) for part in parts]
 
 
 def _two_files(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:

@@ -8,44 +8,65 @@ import os
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 from structattn.data.example import Example
-from structattn.data.readers.agreement import find_pair, read_agreement
-from structattn.data.readers.babi import read_babi
-from structattn.data.readers.columns import read_columns
-from structattn.data.readers.documents import read_documents
 from structattn.data.readers.items import Column
-from structattn.data.readers.lines import read_json, read_labelled, read_text
-from structattn.data.readers.parallel import files_of, read_parallel
-from structattn.data.readers.rows import is_row, read_rows
-from structattn.data.readers.tables import is_table_header, read_csv, read_sick, read_tsv
-from structattn.data.readers.treebanks import Phrases, read_bracketed, read_snli, read_sst, read_treebank
-from structattn.data.treebank.files import read_parquet
 from structattn.errors import ConfigError, ParseError, shown, source_name
 from structattn.files.remote import is_remote, remote_files
 from structattn.files.text import MAX_WORDS, Source, is_parquet, is_pipe, parse_json, read_lines
-from structattn.options.checking import nearest
+from structattn.tables import Table, named
 
-FORMATS: dict[str, Callable[..., Iterator[Example]]] = {
-    "sst": read_sst,
-    "labelled": read_labelled,
-    "text": read_text,
-    "csv": read_csv,
-    "tsv": read_tsv,
-    "json": read_json,
-    "snli": read_snli,
-    "sick": read_sick,
-    "conllu": read_treebank,
-    "columns": read_columns,
-    "documents": read_documents,
-    "brackets": read_bracketed,
-    "agreement": read_agreement,
-    "parallel": read_parallel,
-    "babi": read_babi,
-    "parquet": read_parquet,
-    "rows": read_rows,
-}
+Phrases = Literal["none", "all", "unique", "weighted"]
+Reader = Callable[..., Iterator[Example]]
+
+#: From the name of a data format to its reader: ``path``, and any options of ``read_examples`` by keyword.
+FORMATS: Table[Reader] = Table(
+    "formats",
+    "data format",
+    {
+        "sst": "structattn.data.readers.treebanks:read_sst",
+        "labelled": "structattn.data.readers.lines:read_labelled",
+        "text": "structattn.data.readers.lines:read_text",
+        "csv": "structattn.data.readers.tables:read_csv",
+        "tsv": "structattn.data.readers.tables:read_tsv",
+        "json": "structattn.data.readers.lines:read_json",
+        "snli": "structattn.data.readers.treebanks:read_snli",
+        "sick": "structattn.data.readers.tables:read_sick",
+        "conllu": "structattn.data.readers.treebanks:read_treebank",
+        "columns": "structattn.data.readers.columns:read_columns",
+        "documents": "structattn.data.readers.documents:read_documents",
+        "brackets": "structattn.data.readers.treebanks:read_bracketed",
+        "agreement": "structattn.data.readers.agreement:read_agreement",
+        "parallel": "structattn.data.readers.parallel:read_parallel",
+        "babi": "structattn.data.readers.babi:read_babi",
+        "parquet": "structattn.data.treebank.files:read_parquet",
+        "rows": "structattn.data.readers.rows:read_rows",
+    },
+    hint=", or module:function for a reader of your own",
+)
+
+
+def recognised_by(test: Callable[[str, str], bool]) -> Callable[[Reader], Reader]:
+    """Mark a reader with a test that recognises its files.
+
+    Args:
+        test: ``(name of the file, first line that is not blank) -> whether it is in this format``. It is asked before
+            structattn's own formats are.
+
+    Example:
+        >>> import structattn as sa
+        >>> @recognised_by(lambda name, line: name.endswith(".questions"))
+        ... def read_questions(path):
+        ...     yield sa.Example([sa.Sentence(["why", "?"])], "reason")
+        >>> FORMATS.add("questions", read_questions)
+    """
+
+    def mark(reader: Reader) -> Reader:
+        reader.recognises = test  # type: ignore[attr-defined]
+        return reader
+
+    return mark
 
 
 def read_examples(
@@ -129,6 +150,24 @@ def matching_files(path: Source) -> list[Any]:
     return found
 
 
+def files_of(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path names: two separated by a comma, or one.
+
+    Raises:
+        ParseError: for more than two.
+
+    Example:
+        >>> [file.name for file in files_of("data/train.de,data/train.en")]
+        ['train.de', 'train.en']
+    """
+    if os.path.exists(path):  # also of a name that is too long for any file
+        return [Path(path)]
+    parts = os.fspath(path).split(",")
+    if len(parts) > 2 or not all(parts):
+        raise ParseError("expected one file, or two separated by a comma", file=path)
+    return [Path(part) for part in parts]
+
+
 def all_files_of(path: str | os.PathLike[str]) -> list[str]:
     """Every file that a path names: one, two separated by a comma, or those that match a pattern.
 
@@ -140,13 +179,13 @@ def all_files_of(path: str | os.PathLike[str]) -> list[str]:
 
 def _read(path: Source, format: str | None, options: Mapping[str, Any]) -> Iterator[Example]:
     name = recognise_format(path) if format is None else format
-    check_format(name)
+    reader = reader_of(name)
     offered = inspect.signature(read_examples).parameters
-    known = [option for option in list(inspect.signature(FORMATS[name]).parameters)[1:] if option in offered]
+    known = [option for option in list(inspect.signature(reader).parameters)[1:] if option in offered]
     for key in options:
         if key not in known:
             raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(known) or 'none'}")
-    return _at_least_one(FORMATS[name](path, **options), name, path)
+    return _at_least_one(reader(path, **options), name, path)
 
 
 def check_format(name: str | None) -> None:
@@ -155,8 +194,22 @@ def check_format(name: str | None) -> None:
     Raises:
         ConfigError: the message lists the known ones.
     """
-    if name is not None and name not in FORMATS:
-        raise ConfigError(f"unknown data format {name!r}{nearest(name, FORMATS)}; known: {', '.join(FORMATS)}")
+    if name is not None and ":" in name:
+        reader_of(name)
+    elif name is not None:
+        FORMATS.check(name)
+
+
+def reader_of(format: str) -> Reader:
+    """The reader of a data format: a row of ``FORMATS``, or ``module:function``.
+
+    Raises:
+        ConfigError: for an unknown format, or an address without a function.
+    """
+    if ":" not in format:
+        return FORMATS.find(format)
+    reader: Reader = named(format, "data format", callable, "a function")
+    return reader
 
 
 def recognise_format(path: Source) -> str:
@@ -170,10 +223,19 @@ def recognise_format(path: Source) -> str:
         raise ConfigError(f"expected the format of {source_name(path)}, got none; known: {', '.join(FORMATS)}")
     if is_parquet(path):
         return "parquet"
+    # Imported here, as whoever names the format needs only its own reader.
+    from structattn.data.readers.agreement import find_pair
+    from structattn.data.readers.rows import is_row
+    from structattn.data.readers.tables import is_table_header
+
     name = Path(path).name.removesuffix(".gz")
     line = next((line for _, line in read_lines(path) if line.strip()), None)
     if line is None:
         raise ParseError("expected at least one example, got an empty file", file=path)
+    for format in FORMATS.added():
+        recognises = getattr(FORMATS[format], "recognises", None)
+        if recognises is not None and recognises(name, line):
+            return format
     if name.endswith(".csv") or is_table_header(line):
         return "csv"
     if name.endswith((".conllu", ".conll")) or line.startswith("# ") or re.match(r"1(-\d+)?\t([^\t]*\t){8}", line):

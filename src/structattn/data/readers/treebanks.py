@@ -3,10 +3,11 @@
 import bisect
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Literal, get_args
+from typing import get_args
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import TARGETS, Place, check_target, json_objects, label_of
+from structattn.data.readers.reading import Phrases
 from structattn.data.span_tags import bio_tags
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
 from structattn.files.text import MAX_PHRASE_WORDS, Source, read_lines
@@ -14,7 +15,6 @@ from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_b
 from structattn.syntax.noun_phrases import base_noun_phrases
 
 # Which of a labelled tree's phrases become examples.
-Phrases = Literal["none", "all", "unique", "weighted"]
 
 _SST_LABELS = frozenset("01234")
 _NEUTRAL, _LIGHT = "2", 0.25

@@ -15,14 +15,14 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from structattn.backbones import adapter
+from structattn.backbones.eager import computing_weights
+from structattn.backbones.hydra_config import HydraConfig, as_objective
+from structattn.backbones.hydra_layer import HydraLayer
+from structattn.backbones.placement import place_of, read_with
+from structattn.backbones.relation_heads import relation_loss
 from structattn.errors import ConfigError
 from structattn.files.folders import described_by
-from structattn.layers.relation_heads import relation_loss
-from structattn.pretrained import adapter
-from structattn.pretrained.config import HydraConfig, as_objective
-from structattn.pretrained.eager import computing_weights
-from structattn.pretrained.layer import HydraLayer
-from structattn.pretrained.placement import place_of, read_with
 
 
 class HydraModel(nn.Module):

@@ -10,6 +10,7 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from structattn.backbones.hydra_config import HydraConfig
 from structattn.data import (
     SentenceBatch,
     SubwordBatch,
@@ -19,7 +20,6 @@ from structattn.data import (
     parse_relation,
     word_relation,
 )
-from structattn.pretrained.config import HydraConfig
 from structattn.syntax import DependencyTree, contract_heads
 
 

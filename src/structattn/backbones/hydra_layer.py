@@ -12,11 +12,11 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from structattn.backbones import RelationHeads
+from structattn.backbones.hydra_config import HydraConfig
+from structattn.backbones.relation_heads import INITIAL_DEVIATION, attention_of
 from structattn.data.model_config import ADAPTER, header
 from structattn.files.folders import write_json
-from structattn.layers import RelationHeads
-from structattn.layers.relation_heads import INITIAL_DEVIATION, attention_of
-from structattn.pretrained.config import HydraConfig
 
 KIND, PEFT_TYPE = "hydra", "HYDRA"
 

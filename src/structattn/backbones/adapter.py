@@ -15,13 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from structattn.backbones.hydra_config import HydraConfig
+from structattn.backbones.hydra_layer import KIND, PEFT_TYPE, HydraLayer
 from structattn.data.model_config import ADAPTER, model_folder, read_model_config
 from structattn.data.model_folder import write_model
 from structattn.data.tensors import check_finite, check_like, read_tensors
 from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.folders import require_keys
-from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.layer import KIND, PEFT_TYPE, HydraLayer
 
 LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}hydra.layer.")
 _HEAD_PARTS = ("query", "key", "value")

@@ -14,12 +14,12 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
+from structattn.backbones import RelationHeads, pool_words
+from structattn.backbones.hydra_config import HydraConfig, as_objective
+from structattn.backbones.relation_heads import relation_loss, relation_sums
+from structattn.backbones.relation_targets import relation_targets
 from structattn.data import SubwordBatch
 from structattn.distributions import NonProjectiveDependencyCRF
-from structattn.layers import RelationHeads, pool_words
-from structattn.layers.relation_heads import relation_loss, relation_sums
-from structattn.pretrained.config import HydraConfig, as_objective
-from structattn.pretrained.relations import relation_targets
 
 
 @dataclass(frozen=True)

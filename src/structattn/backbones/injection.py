@@ -18,14 +18,14 @@ import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.backbones.backbone_facts import has_text_at_end, max_input_length, takes_token_types
+from structattn.backbones.eager import computing_weights
 from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords, join_sentences
 from structattn.data.model_config import ADAPTER
 from structattn.data.model_folder import write_model
 from structattn.errors import ConfigError, StructAttnError
 from structattn.functional import additive_mask
-from structattn.layers.backbone_facts import has_text_at_end, max_input_length, takes_token_types
 from structattn.layers.modes import evaluating
-from structattn.pretrained.eager import computing_weights
 from structattn.priors import AttentionBias, Prior
 from structattn.syntax import Sentence
 

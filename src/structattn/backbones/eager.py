@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-LOGGER = logging.getLogger("structattn.pretrained")
+LOGGER = logging.getLogger("structattn.backbones")
 
 
 @contextmanager

@@ -8,9 +8,9 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from structattn.backbones.backbone import PretrainedBackbone
 from structattn.data import SentenceBatch, SubwordBatch
 from structattn.errors import ConfigError
-from structattn.layers.backbone import PretrainedBackbone
 
 WordPooling = Literal["first", "mean"]
 Nodes = Literal["words", "text", "words and text"]

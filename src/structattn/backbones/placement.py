@@ -12,8 +12,8 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from structattn.backbones.hydra_layer import HydraLayer
 from structattn.errors import ConfigError
-from structattn.pretrained.layer import HydraLayer
 
 _WRONG_AXES = "between the layers of {} states are not (batch, subword, dim), as heads read them"
 

@@ -7,12 +7,7 @@ from typing import Any, Literal
 
 from torch import nn
 
-from structattn.data.model_config import read_model_config
-from structattn.data.tensors import load_tensors
-from structattn.encoders import heads_prior
-from structattn.errors import ConfigError, shown
-from structattn.files.folders import described_by
-from structattn.pretrained.injection import (
+from structattn.backbones.injection import (
     ATTENTION_CLASSES,
     IMPLEMENTATIONS,
     KIND,
@@ -20,6 +15,11 @@ from structattn.pretrained.injection import (
     InjectedModel,
     attention_modules,
 )
+from structattn.data.model_config import read_model_config
+from structattn.data.tensors import load_tensors
+from structattn.encoders import heads_prior
+from structattn.errors import ConfigError, shown
+from structattn.files.folders import described_by
 from structattn.priors import PerHead, Prior
 
 

@@ -6,12 +6,12 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
+from structattn.backbones import PretrainedBackbone
+from structattn.backbones.hydra_config import HydraConfig
+from structattn.backbones.placement import place_of
+from structattn.backbones.relation_targets import relation_targets
 from structattn.data import SubwordBatch, parse_relation
 from structattn.errors import ConfigError
-from structattn.layers import PretrainedBackbone
-from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.placement import place_of
-from structattn.pretrained.relations import relation_targets
 from structattn.syntax import Sentence
 
 

@@ -14,10 +14,10 @@ import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.backbones.backbone_facts import has_text_at_end, max_input_length, takes_token_types
+from structattn.backbones.backbone_files import load_backbone
 from structattn.data import SubwordBatch, check_tokenizer, collate_subwords
 from structattn.errors import ConfigError
-from structattn.layers.backbone_facts import has_text_at_end, max_input_length, takes_token_types
-from structattn.layers.backbone_files import load_backbone
 from structattn.syntax import Sentence
 
 

@@ -15,18 +15,19 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from structattn.backbones.backbone_embedding import text_state
+from structattn.backbones.backbone_facts import has_text_at_end
+from structattn.backbones.backbone_files import read_backbone_config
+from structattn.backbones.hydra import HydraModel
+from structattn.backbones.hydra_config import HydraConfig
+from structattn.backbones.relation_heads import INITIAL_DEVIATION
 from structattn.data.model_config import MODEL, header, model_folder, read_model_config
-from structattn.data.model_folder import FromConfig, SavedModel, read_model
+from structattn.data.model_folder import read_model
+from structattn.data.saved_model import SavedModel
 from structattn.data.tensors import build_and_load, read_tensors
 from structattn.errors import ConfigError, ParseError, require
 from structattn.files.folders import described_by, write_json
 from structattn.files.text import parse_json
-from structattn.layers.backbone_embedding import text_state
-from structattn.layers.backbone_facts import has_text_at_end
-from structattn.layers.backbone_files import read_backbone_config
-from structattn.layers.relation_heads import INITIAL_DEVIATION
-from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.hydra import HydraModel
 
 _BACKBONE = "backbone"
 _DESCRIPTION = "description"  # a tensor's name
@@ -99,16 +100,15 @@ class _HydraTaskModel(SavedModel):
             ParseError: if a file is missing or damaged.
             ConfigError: if it contains a model for another kind of task.
         """
-        kinds: dict[str, FromConfig] = {cls.kind: cls.from_config}
         path, weights = model_folder(folder), Path(folder) / MODEL.weights
         if (path / MODEL.config).is_file() or not weights.is_file():
-            model: _Model = read_model(folder, kinds)
+            model: _Model = read_model(folder, [cls.kind])
             return model
         with tempfile.TemporaryDirectory() as temporary:
             described = Path(temporary)
             _write_description(weights, described)
             try:
-                config = read_model_config(described, kinds)
+                config = read_model_config(described, [cls.kind])
             except ConfigError as error:
                 raise ConfigError(str(error).replace(str(described / MODEL.config), str(weights))) from None
             with described_by(weights):
@@ -126,7 +126,7 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
 
     Example:
         >>> from transformers import BertConfig, BertModel
-        >>> from structattn.pretrained import HydraConfig, add_heads
+        >>> from structattn.backbones import HydraConfig, add_heads
         >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
         >>> model = HydraModelForSequenceClassification(add_heads(backbone, HydraConfig(num_heads=2)), 3)
         >>> model(input_ids=torch.tensor([[2, 5, 3]]), labels=torch.tensor([1])).logits.shape
@@ -286,14 +286,3 @@ def _fresh_backbone(folder: Path) -> nn.Module:
         raise ConfigError(f"{folder}: expected the configuration of a backbone: {str(error)[:200]}") from error
     backbone: nn.Module = transformers.AutoModel.from_config(config, trust_remote_code=False)
     return backbone
-
-
-#: Maps the kind of a model, as named in its folder, to the function that restores it.
-MODELS: Mapping[str, FromConfig] = {
-    model.kind: model.from_config
-    for model in (
-        HydraModelForSequenceClassification,
-        HydraModelForTokenClassification,
-        HydraModelForQuestionAnswering,
-    )
-}

@@ -13,19 +13,19 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
+from structattn.backbones import BackboneEmbedding, PretrainedBackbone
+from structattn.backbones.hydra_config import HydraConfig
+from structattn.backbones.hydra_encoder import last_layer_of
+from structattn.backbones.hydra_layer import FeedForwardBlock, initialised_linear
+from structattn.backbones.inject import inject
+from structattn.backbones.injection import InjectedModel
+from structattn.backbones.relation_targets import relation_targets, words_of
 from structattn.data import SubwordBatch, parse_mask
-from structattn.encoders.backbone import cls_encoder
 from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.encoders.text_node import cls_encoder
 from structattn.errors import ConfigError
 from structattn.functional import attention
-from structattn.layers import BackboneEmbedding, PretrainedBackbone
-from structattn.pretrained.config import HydraConfig
-from structattn.pretrained.encoder import last_layer_of
-from structattn.pretrained.inject import inject
-from structattn.pretrained.injection import InjectedModel
-from structattn.pretrained.layer import FeedForwardBlock, initialised_linear
-from structattn.pretrained.relations import relation_targets, words_of
 
 
 class InjectedReader(nn.Module):

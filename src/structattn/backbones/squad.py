@@ -5,9 +5,9 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
+from structattn.backbones.question_answering import Question
 from structattn.errors import ParseError
 from structattn.files.text import parse_json, read_text
-from structattn.pretrained.question_answering import Question
 
 
 def read_squad(path: str | os.PathLike[str]) -> list[Question]:

@@ -1,0 +1,67 @@
+"""Structure inside Hugging Face backbones: HYDRA heads, priors in the backbone's own heads, states as embeddings."""
+
+from typing import TYPE_CHECKING
+
+from structattn.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.backbones.backbone import PretrainedBackbone
+    from structattn.backbones.backbone_embedding import BackboneEmbedding, pool_words, text_state
+    from structattn.backbones.backbone_files import load_backbone
+    from structattn.backbones.control_trees import with_other_trees
+    from structattn.backbones.drift import head_drift
+    from structattn.backbones.head_evaluation import RelationReport, evaluate_heads
+    from structattn.backbones.hydra import HydraModel, add_heads
+    from structattn.backbones.hydra_config import HydraConfig
+    from structattn.backbones.hydra_layer import HydraLayer
+    from structattn.backbones.inject import inject, load_injection
+    from structattn.backbones.injection import InjectedModel
+    from structattn.backbones.question_answering import (
+        Question,
+        Windows,
+        answer_questions,
+        answer_scores,
+        make_windows,
+        squad_scores,
+    )
+    from structattn.backbones.relation_heads import RelationHeads, relation_loss
+    from structattn.backbones.relation_targets import RelationTargets, relation_targets
+    from structattn.backbones.task_models import (
+        HydraModelForQuestionAnswering,
+        HydraModelForSequenceClassification,
+        HydraModelForTokenClassification,
+    )
+
+__all__ = [
+    "BackboneEmbedding",
+    "HydraConfig",
+    "HydraLayer",
+    "HydraModel",
+    "HydraModelForQuestionAnswering",
+    "HydraModelForSequenceClassification",
+    "HydraModelForTokenClassification",
+    "InjectedModel",
+    "PretrainedBackbone",
+    "Question",
+    "RelationHeads",
+    "RelationReport",
+    "RelationTargets",
+    "Windows",
+    "add_heads",
+    "answer_questions",
+    "answer_scores",
+    "evaluate_heads",
+    "head_drift",
+    "inject",
+    "load_backbone",
+    "load_injection",
+    "make_windows",
+    "pool_words",
+    "relation_loss",
+    "relation_targets",
+    "squad_scores",
+    "text_state",
+    "with_other_trees",
+]
+
+load_lazily(__name__)

@@ -1,0 +1,208 @@
+"""Tables that anyone can add rows to: names of encoders, tasks, data formats, commands, and what is behind each.
+
+A row comes from structattn itself, from a program that calls ``Table.add``, or from an installed package that declares
+an entry point in the group ``structattn.TABLE``, such as
+
+```toml
+[project.entry-points."structattn.tasks"]
+irony = "my_package.tasks:IRONY"
+```
+
+Nothing is imported before its row is used, and entry points are read only if a name is not in the table.
+"""
+
+import os
+import re
+import sys
+from collections.abc import Callable, Iterator, Mapping
+from functools import cache
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from structattn.errors import ConfigError, shown
+from structattn.lazy import imported
+
+Value = TypeVar("Value")
+_ENTRY = re.compile(r"^(?P<name>[^#;\[=\s][^=]*?)\s*=\s*(?P<address>[\w.]+:[\w.]+)\s*$", re.MULTILINE)
+_GROUP = re.compile(r"^\[structattn\.(?P<table>\w+)\]\s*$(?P<entries>(?:\n(?!\[).*)*)", re.MULTILINE)
+
+
+class Entry(NamedTuple):
+    """An entry point of an installed package: its ``module:name``, and the package's name."""
+
+    address: str
+    package: str
+
+
+class Table(Mapping[str, Value], Generic[Value]):
+    """Names and what is behind them.
+
+    Args:
+        name: the table's name, which ends the group of its entry points: ``structattn.NAME``.
+        what: what a row is, for errors: "encoder", "data format".
+        rows: the rows of structattn itself: values, or ``module:name`` for what is imported when it is used.
+        hint: how to use a value without a row, added to the error of an unknown name.
+
+    Example:
+        >>> table = Table("readers", "reader", {"words": "structattn.syntax.words:split_words"})
+        >>> table.add("upper", str.upper)
+        >>> sorted(table), table["words"]("It's"), table["upper"]("yes")
+        (['upper', 'words'], ['It', "'s"], 'YES')
+        >>> table.find("word")
+        Traceback (most recent call last):
+        ...
+        structattn.errors.ConfigError: unknown reader 'word' (did you mean 'words'?); known: upper, words
+    """
+
+    def __init__(self, name: str, what: str, rows: Mapping[str, Value | str], *, hint: str = "") -> None:
+        self.name = name
+        self.what = what
+        self._rows: dict[str, Value | str] = dict(rows)
+        self._built_in = frozenset(rows)
+        self._hint = hint
+
+    def add(self, name: str, value: Value | str) -> None:
+        """Add a row.
+
+        Args:
+            name: a new name.
+            value: the value, or ``module:name`` for what is to be imported when it is used.
+
+        Raises:
+            ConfigError: if the name is taken.
+        """
+        if name in self:
+            source = self.source(name)
+            raise ConfigError(f"{self.what} {name!r} exists{f' (of {source})' if source else ''}; choose another name")
+        self._rows[name] = value
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._rows or name in entry_points(self.name)
+
+    def __getitem__(self, name: str) -> Value:
+        row = self._rows[name] if name in self._rows else entry_points(self.name)[name].address
+        return self._load(name, row) if isinstance(row, str) else row
+
+    def __iter__(self) -> Iterator[str]:
+        yield from self._rows
+        yield from (name for name in entry_points(self.name) if name not in self._rows)
+
+    def __len__(self) -> int:
+        return len({*self._rows, *entry_points(self.name)})
+
+    def address(self, name: str) -> str | None:
+        """The ``module:name`` behind a row; ``None`` if the row is a value.
+
+        Raises:
+            KeyError: if there is no such row.
+        """
+        row = self._rows[name] if name in self._rows else entry_points(self.name)[name].address
+        return row if isinstance(row, str) else None
+
+    def source(self, name: str) -> str:
+        """The installed package that brought a row; empty for structattn's own rows and those of a program."""
+        return "" if name in self._rows else entry_points(self.name)[name].package
+
+    def added(self) -> list[str]:
+        """The names of the rows that programs and installed packages have brought."""
+        return [name for name in self if name not in self._built_in]
+
+    def find(self, name: str) -> Value:
+        """The value of a row.
+
+        Raises:
+            ConfigError: if there is none of that name; the message lists the known ones and the packages they are of.
+        """
+        self.check(name)
+        return self[name]
+
+    def check(self, name: str) -> None:
+        """Refuse an unknown name; nothing is imported.
+
+        Raises:
+            ConfigError: as ``find``.
+        """
+        if not isinstance(name, str) or name not in self:
+            raise self.unknown(name)
+
+    def unknown(self, name: object) -> ConfigError:
+        """The error for a name that is not in the table."""
+        from structattn.options.checking import nearest
+
+        known = ", ".join(f"{row} (of {source})" if (source := self.source(row)) else row for row in sorted(self))
+        close = nearest(name, self) if isinstance(name, str) else ""
+        return ConfigError(f"unknown {self.what} {shown(name)}{close}; known: {known}{self._hint}")
+
+    def _load(self, name: str, address: str) -> Value:
+        try:
+            value: Value = imported(address)
+        except (ImportError, AttributeError) as error:
+            source = self.source(name)
+            if not source:
+                raise
+            raise ConfigError(f"{self.what} {name!r} of {source}: cannot import {address}: {error}") from error
+        return value
+
+
+def named(address: str, what: str, kind: Callable[[Any], bool], expected: str) -> Any:
+    """What ``module:name`` names, for a value of one's own in place of a row.
+
+    Args:
+        address: ``module:name``.
+        what: what the value is, for the error.
+        kind: whether a value is of the right kind.
+        expected: the right kind, in words.
+
+    Raises:
+        ConfigError: if there is nothing at that address, or something else.
+
+    Example:
+        >>> named("math:tau", "number", lambda value: isinstance(value, float), "a number")
+        6.283185307179586
+        >>> named("math:tao", "number", lambda value: isinstance(value, float), "a number")
+        Traceback (most recent call last):
+        ...
+        structattn.errors.ConfigError: number 'math:tao': expected module:name, where the module can be imported: module
+        'math' has no attribute 'tao'
+    """
+    try:
+        value = imported(address)
+    except (ImportError, AttributeError, ValueError, TypeError) as error:
+        raise ConfigError(
+            f"{what} {address!r}: expected module:name, where the module can be imported: {error}"
+        ) from None
+    if not kind(value):
+        raise ConfigError(f"{what} {address!r}: expected {expected}, got {type(value).__name__}")
+    return value
+
+
+def entry_points(table: str) -> Mapping[str, Entry]:
+    """The entry points of installed packages in the group ``structattn.TABLE``, by name.
+
+    If several packages declare one name, the first on ``sys.path`` has it.
+    """
+    return _installed(tuple(sys.path)).get(table, {})
+
+
+@cache
+def _installed(path: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
+    """The entry points of all tables.
+
+    ``importlib.metadata`` takes as long to import as all the rest of ``structattn --help``.
+    """
+    tables: dict[str, dict[str, Entry]] = {}
+    for folder in path:
+        try:
+            names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
+        except OSError:
+            continue
+        for name in names:
+            try:
+                with open(os.path.join(folder, name, "entry_points.txt"), encoding="utf-8") as file:
+                    text = file.read()
+            except OSError:
+                continue
+            for group in _GROUP.finditer(text):
+                rows = tables.setdefault(group["table"], {})
+                for entry in _ENTRY.finditer(group["entries"]):
+                    rows.setdefault(entry["name"], Entry(entry["address"], name.partition("-")[0].replace("_", "-")))
+    return tables
