@@ -17,7 +17,7 @@ test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-triton: $(READY_TO_DEVELOP)  ## tests of the kernels for GPUs, in Triton's interpreter and compiler; no GPU is needed
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_TRITON=interpret $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/test_triton*.py
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_TRITON=interpret $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/kernels/test_triton*.py
 
 test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, in an environment of its own; INSTEAD="torch==2.13.0" for what cannot be had
 	$(PYTHON) -m venv .venv-oldest

@@ -20,6 +20,9 @@ os.environ["XDG_CACHE_HOME"] = (_caches := tempfile.TemporaryDirectory()).name
 
 import pytest
 
+# Tests of one room use what those of another have made by hand.
+sys.path += sorted({str(file.parent) for file in Path(__file__).parent.glob("*/test_*.py")})
+
 from shape_checks import check_shapes
 
 # torch.compile cannot look into checked functions: what compiles runs unchecked, in a process of its own.

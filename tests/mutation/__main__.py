@@ -144,7 +144,7 @@ def is_python(text: str) -> bool:
 
 def tests_of(package: str, *paths: str) -> list[str]:
     """The examples in the docstrings of the changed files first, then the package's test files."""
-    files = [file for name in PACKAGES[package][1] for file in sorted((ROOT / "tests").glob(f"test_{name}.py"))]
+    files = [file for name in PACKAGES[package][1] for file in sorted((ROOT / "tests").glob(f"*/test_{name}.py"))]
     words = (*(f"src/structattn/{path}" for path in paths), *(str(file.relative_to(ROOT)) for file in files))
     return list(dict.fromkeys(words))
 

@@ -4,7 +4,7 @@ import json as jsonlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from structattn import training
+from structattn import backbones, training
 from structattn.cli.inputs import check_goes_with, check_inputs, check_sources
 from structattn.cli.relations import relation_table, relation_values
 from structattn.errors import ConfigError

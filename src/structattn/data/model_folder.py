@@ -15,7 +15,7 @@ from torch import Tensor
 
 from structattn.data.model_card import write_card
 from structattn.data.model_config import MODEL, Layout, Storage, header, read_model_config, whole_model_folder
-from structattn.data.saved_model import KINDS
+from structattn.data.saved_model import MODEL_KINDS
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
 from structattn.errors import ParseError, shown
@@ -52,7 +52,7 @@ def write_model(
 
 
 def read_model(
-    folder: str | os.PathLike[str], kinds: Collection[str] = KINDS, *, trust_code: bool | str = False
+    folder: str | os.PathLike[str], kinds: Collection[str] = MODEL_KINDS, *, trust_code: bool | str = False
 ) -> Any:
     """The model in a folder, or the best model of a run folder, in evaluation mode, on the CPU.
 
@@ -70,7 +70,9 @@ def read_model(
     path = whole_model_folder(folder)
     config = read_model_config(path, kinds, trust_code=trust_code)
     with described_by(path / MODEL.config):
-        model = build_and_load(lambda: KINDS[config["kind"]](config, path), path / MODEL.weights, prefix=MODEL.prefix)
+        model = build_and_load(
+            lambda: MODEL_KINDS[config["kind"]](config, path), path / MODEL.weights, prefix=MODEL.prefix
+        )
     return model.eval()
 
 

@@ -21,7 +21,7 @@ TREE_PARSER = "tree_parser"
 class SavedModel(nn.Module, ABC):
     """A module that can be written to a model folder.
 
-    A subclass has a ``kind``, for which ``KINDS`` has a function ``from_config(config, folder)`` that builds the model
+    A subclass has a ``kind``, for which ``MODEL_KINDS`` has a function ``from_config(config, folder)`` that builds the model
     again with fresh parameters.
 
     Attributes:
@@ -78,7 +78,7 @@ FromConfig = Callable[[Mapping[str, Any], Path], SavedModel]
 
 _HYDRA = "structattn.backbones.task_models:HydraModelFor"
 #: From each kind of model, as named in its folder, to the function that restores it.
-KINDS: Table[FromConfig] = Table(
+MODEL_KINDS: Table[FromConfig] = Table(
     "kinds",
     "kind of model",
     {
