@@ -11,26 +11,14 @@ irony = "my_package.tasks:IRONY"
 Nothing is imported before its row is used, and entry points are read only if a name is not in the table.
 """
 
-import os
-import re
-import sys
 from collections.abc import Callable, Iterator, Mapping
-from functools import cache
-from typing import Any, Generic, NamedTuple, TypeVar
+from typing import Any, Generic, TypeVar
 
+from structattn.entry_points import entry_points
 from structattn.errors import ConfigError, shown
 from structattn.lazy import imported
 
 Value = TypeVar("Value")
-_ENTRY = re.compile(r"^(?P<name>[^#;\[=\s][^=]*?)\s*=\s*(?P<address>[\w.]+:[\w.]+)\s*$", re.MULTILINE)
-_GROUP = re.compile(r"^\[structattn\.(?P<table>\w+)\]\s*$(?P<entries>(?:\n(?!\[).*)*)", re.MULTILINE)
-
-
-class Entry(NamedTuple):
-    """An entry point of an installed package: its ``module:name``, and the package's name."""
-
-    address: str
-    package: str
 
 
 class Table(Mapping[str, Value], Generic[Value]):
@@ -173,36 +161,3 @@ def named(address: str, what: str, kind: Callable[[Any], bool], expected: str) -
     if not kind(value):
         raise ConfigError(f"{what} {address!r}: expected {expected}, got {type(value).__name__}")
     return value
-
-
-def entry_points(table: str) -> Mapping[str, Entry]:
-    """The entry points of installed packages in the group ``structattn.TABLE``, by name.
-
-    If several packages declare one name, the first on ``sys.path`` has it.
-    """
-    return _installed(tuple(sys.path)).get(table, {})
-
-
-@cache
-def _installed(path: tuple[str, ...]) -> dict[str, dict[str, Entry]]:
-    """The entry points of all tables.
-
-    ``importlib.metadata`` takes as long to import as all the rest of ``structattn --help``.
-    """
-    tables: dict[str, dict[str, Entry]] = {}
-    for folder in path:
-        try:
-            names = sorted(name for name in os.listdir(folder or ".") if name.endswith((".dist-info", ".egg-info")))
-        except OSError:
-            continue
-        for name in names:
-            try:
-                with open(os.path.join(folder, name, "entry_points.txt"), encoding="utf-8") as file:
-                    text = file.read()
-            except OSError:
-                continue
-            for group in _GROUP.finditer(text):
-                rows = tables.setdefault(group["table"], {})
-                for entry in _ENTRY.finditer(group["entries"]):
-                    rows.setdefault(entry["name"], Entry(entry["address"], name.partition("-")[0].replace("_", "-")))
-    return tables

@@ -27,9 +27,10 @@ ABOVE_DISTRIBUTIONS = LOWEST | {
 ALLOWED = {
     "errors": set(),
     "lazy": set(),
+    "entry_points": set(),
     "files": {"errors"},
     "options": {"errors", "files"},
-    "tables": {"errors", "lazy", "options"},
+    "tables": {"errors", "entry_points", "lazy", "options"},
     "http": {"errors", "files"},
     "syntax": LOWEST,
     "pictures": LOWEST | {"syntax"},
@@ -53,7 +54,7 @@ ALLOWED = {
 TOP = {"cli", "demo", "__init__", "__main__"}
 # Tables name what higher-level packages bring, as ``module:name``, without importing it.
 TABLES = {("encoders", "table.py"), ("data", "saved_model.py")}
-NO_TORCH = {"errors", "files", "lazy", "tables", "http", "syntax", "pictures"}
+NO_TORCH = {"errors", "files", "entry_points", "lazy", "tables", "http", "syntax", "pictures"}
 EXTRAS = {
     "accelerate",
     "anywidget",

@@ -14,11 +14,13 @@ import sys
 import sysconfig
 import time
 import traceback
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from structattn import __version__
+from structattn.entry_points import entry_points
 
+# The commands of structattn itself; installed packages add theirs by entry points in the group structattn.commands.
 COMMANDS = {
     "demo": "train a plain and two structured encoders on a generated treebank, compare them, draw their attention",
     "train": "train an encoder on a task and write a run folder",
@@ -65,7 +67,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "_ARGCOMPLETE" in os.environ:
-        given = importlib.import_module("structattn.cli.completion").command_to_complete(COMMANDS)
+        given = importlib.import_module("structattn.cli.completion").command_to_complete(all_commands())
     debug = "--debug" in given or os.environ.get("STRUCTATTN_DEBUG") == "1"
     try:
         return _run([word for word in given if word != "--debug"])
@@ -90,15 +92,16 @@ def _run(arguments: list[str]) -> int:
     if arguments == ["--version"]:
         print(f"structattn {__version__}")
         return 0
+    commands = all_commands()
     if not arguments or arguments[0] in ("-h", "--help"):
-        print(_usage(COMMANDS), file=sys.stdout if arguments else sys.stderr)
+        print(_usage(commands), file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else YOURS
     name, *rest = arguments
-    if rest and f"{name} {rest[0]}" in COMMANDS:
+    if rest and f"{name} {rest[0]}" in commands:
         name, *rest = f"{name} {rest[0]}", *rest[1:]
-    if name not in COMMANDS:
-        of_group = [one for one in COMMANDS if one.startswith(f"{name} ")]
-        known = of_group or list(COMMANDS)
+    if name not in commands:
+        of_group = {known: summary for known, summary in commands.items() if known.startswith(f"{name} ")}
+        known = list(of_group or commands)
         if of_group and rest and rest[0] in ("-h", "--help"):
             print(_usage(of_group))
             return 0
@@ -111,7 +114,7 @@ def _run(arguments: list[str]) -> int:
     if "WORLD_SIZE" in os.environ:
         # torch, not imported yet, would warn in each process that this batch used all parameters; the next may not.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    command = importlib.import_module(f"structattn.cli.{name.replace(' ', '_')}").command
+    command = _function(name)
     values = importlib.import_module("structattn.cli.arguments").parse(command, rest, name=name)
     if values is None:
         return 0
@@ -121,6 +124,22 @@ def _run(arguments: list[str]) -> int:
             results.write(line + "\n")
             results.flush()
     return 0
+
+
+def all_commands() -> dict[str, str]:
+    """The summary of every command; installed packages are named by those that they bring."""
+    brought = {name: f"(of {entry.package})" for name, entry in entry_points("commands").items()}
+    return COMMANDS | {name: source for name, source in brought.items() if name not in COMMANDS}
+
+
+def _function(name: str) -> Callable[..., Iterator[str]]:
+    """The function of a command, imported now."""
+    address = f"structattn.cli.{name.replace(' ', '_')}:command"
+    if name not in COMMANDS:
+        address = entry_points("commands")[name].address
+    module, _, function = address.partition(":")
+    command: Callable[..., Iterator[str]] = getattr(importlib.import_module(module), function)
+    return command
 
 
 @contextlib.contextmanager
@@ -180,10 +199,10 @@ def _nearest(wanted: str, known: Sequence[str]) -> str:
     return nearest(wanted, known)
 
 
-def _usage(commands: Collection[str]) -> str:
+def _usage(commands: Mapping[str, str]) -> str:
     """The help of all commands, or of a group such as ``hydra``."""
     width = max(map(len, commands))
-    lines = [f"  {name:<{width}}  {COMMANDS[name]}" for name in commands]
+    lines = [f"  {name:<{width}}  {summary}" for name, summary in commands.items()]
     return "\n".join(
         [
             "usage: structattn COMMAND [OPTION...]",

@@ -21,8 +21,8 @@ TREE_PARSER = "tree_parser"
 class SavedModel(nn.Module, ABC):
     """A module that can be written to a model folder.
 
-    A subclass has a ``kind``, for which ``MODEL_KINDS`` has a function ``from_config(config, folder)`` that builds the model
-    again with fresh parameters.
+    A subclass has a ``kind``, for which ``MODEL_KINDS`` has a function ``from_config(config, folder)`` that builds the
+    model again with fresh parameters.
 
     Attributes:
         kind: the name of this kind of model in ``config.json``.
