@@ -8,7 +8,7 @@ READY_TO_DOCUMENT := .venv/.ready-to-document
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
-.PHONY: demo test test-triton test-oldest mutants lanes lint types docs wheel release-check tables parser bench peers clean
+.PHONY: demo test test-triton test-oldest mutants lanes habits lint types docs wheel release-check tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -33,6 +33,9 @@ mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## the share of injected faults that t
 
 lanes: $(READY_TO_DEVELOP)  ## what one must open to follow one thing: files and lines, beside their budgets
 	@$(BIN)/python tests/lanes.py
+
+habits: $(READY_TO_DEVELOP)  ## names that say nothing and long internal docstrings; ROOMS="kernels data" lists those of some packages
+	@$(BIN)/python tests/habits.py $(ROOMS)
 
 lint: $(READY_TO_DEVELOP)  ## style
 	$(BIN)/ruff check .
