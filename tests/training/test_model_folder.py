@@ -340,7 +340,7 @@ def test_an_encoder_alone_goes_into_another_model(tmp_path: Path) -> None:
 def test_an_adapter_is_no_whole_model(tmp_path: Path) -> None:
     add_heads(tiny("bert"), HydraConfig(num_heads=2)).save_pretrained(tmp_path / "run" / "best")
     for folder in (tmp_path / "run", tmp_path / "run" / "best"):
-        with pytest.raises(ConfigError, match=r"got an adapter; add it to its backbone with structattn\.pretrained"):
+        with pytest.raises(ConfigError, match=r"got an adapter; add it to its backbone with structattn\.backbones"):
             sa.load(folder)
 
 

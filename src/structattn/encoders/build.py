@@ -92,8 +92,8 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
         for name, value in config["options"].items()
     }
     embedder = config["embedder"]
-    if isinstance(embedder, Mapping) and embedder.get("folder") == embedder.get("name"):
-        embedder = {**embedder, "folder": str(folder / str(embedder["name"]))}
+    if isinstance(embedder, Mapping) and "folder" in embedder and embedder["folder"] == embedder.get("name"):
+        embedder = {**embedder, "folder": str(folder / embedder["folder"])}
     return build(config["encoder"], embedder=embedder, vocab_size=config["vocab_size"], **options)
 
 
