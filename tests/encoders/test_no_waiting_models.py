@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 import torch
 from torch.utils._pytree import tree_leaves
-from triton_launches import WAITING, Called
 
 from every_model import MODELS, model_of
+from triton_launches import WAITING, Called
 
 
 class Made(Called):

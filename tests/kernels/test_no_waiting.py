@@ -8,11 +8,11 @@ from collections.abc import Callable
 import pytest
 import torch
 from torch import Tensor
-from triton_launches import WAITING, Called
 
 from structattn.kernels import chain, constituency, dependency, segments, spanning_tree
 from structattn.kernels.family import Family
 from structattn.kernels.operators import Operators
+from triton_launches import WAITING, Called
 
 FAMILIES = [
     (dependency.OPERATORS, (0,), [(2, 4, 5)]),

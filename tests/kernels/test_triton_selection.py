@@ -7,11 +7,11 @@ import pytest
 import torch
 from test_triton import KERNELS, Kernel, every_kernel, lengths_of
 from torch import Tensor
-from triton_launches import WAITING, Called, counted, poison
 from triton_races import watched
 
 from structattn.kernels import gpu, native, spanning_tree
 from structattn.kernels.random import streams
+from triton_launches import WAITING, Called, counted, poison
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
 # NumPy, in which the interpreter computes, warns of what leaves the range of a type.

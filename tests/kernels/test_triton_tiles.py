@@ -5,10 +5,10 @@ import torch
 from test_triton import KERNELS, Kernel
 from test_triton_selection import chosen
 from torch import Tensor
-from triton_launches import counted, poison
 from triton_races import watched
 
 from structattn.kernels import constituency, dependency
+from triton_launches import counted, poison
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
 pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.usefixtures("small_tiles")]

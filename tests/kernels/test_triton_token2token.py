@@ -4,12 +4,12 @@ import pytest
 import torch
 from test_token2token import arguments
 from torch import Tensor
-from triton_launches import WAITING, Called, counted
 from triton_races import watched
 
 from structattn.functional import token2token
 from structattn.kernels import native
 from structattn.kernels.pair_scores import LARGE_SCALE
+from triton_launches import WAITING, Called, counted
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
 # NumPy, in which the interpreter computes, warns of exponentials that are infinite.

@@ -3,10 +3,10 @@
 import itertools
 
 import pytest
-from triton_launches import WAITING, Called
 
 from structattn.data import agreement_treebank
 from structattn.parsing import build_parser
+from triton_launches import WAITING, Called
 
 OPTIONS = {
     "encoder": {"word_dim": 8, "character_dim": 4, "filters": 8, "hidden": 6, "num_layers": 1},
