@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import structattn as sa
-from structattn.syntax.noun_phrases import base_noun_phrases
+from structattn.data.readers.treebanks import base_noun_phrases
 
 LABELS = ("NOUN", "PROPN", "PRON")
 Phrase = tuple[int, int, int]  # start, end (half-open), label from 1 on

@@ -6,8 +6,7 @@ import pytest
 from test_syntax_constituency import some_trees
 
 from structattn.syntax import ConstituencyTree
-from structattn.syntax.head_rules import choose_head
-from structattn.syntax.lexical_heads import word_class
+from structattn.syntax.head_rules import find_head_child, guess_head_child, word_class
 
 
 def heads_of(text):
@@ -40,7 +39,7 @@ def heads_of(text):
     ],
 )
 def test_penn_phrases(label, children, head):
-    assert choose_head(label, children.split()) == head
+    assert find_head_child(label, children.split()) == head
 
 
 def test_a_penn_sentence():
@@ -87,6 +86,11 @@ def test_rough_classes_of_words():
     ]
 
 
+def test_rough_heads_of_neighbours():
+    assert guess_head_child(["noun phrase", "verb"]) == (1, "clause")
+    assert guess_head_child(["verb", "noun phrase", "prepositional phrase"]) == (0, "verb")
+
+
 def test_every_phrase_hangs_together():
     for tree in some_trees():
         heads = tree.to_dependency()
@@ -116,4 +120,4 @@ def test_random_labels_always_give_a_tree():
     generator = random.Random(1)
     for _ in range(200):
         children = generator.choices(["NP", "VP", ",", ".", "X", "", "-LRB-"], k=generator.randrange(1, 6))
-        assert 0 <= choose_head(generator.choice(["NP", "S", "VP", "Q", ""]), children) < len(children)
+        assert 0 <= find_head_child(generator.choice(["NP", "S", "VP", "Q", ""]), children) < len(children)

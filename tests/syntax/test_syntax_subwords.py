@@ -1,11 +1,10 @@
-"""Words and subwords: alignment by characters and trees carried onto subwords, against loops over single characters."""
+"""Words and subwords: alignment by characters, against loops over single characters; words without subwords."""
 
-import itertools
 import random
 
 import pytest
 
-from structattn.syntax import DependencyTree, align_words, project_heads, project_relation
+from structattn.syntax import align_words, contract_heads
 
 
 def test_words_in_a_text():
@@ -74,52 +73,9 @@ def test_offsets_outside_the_text_are_refused():
             align_words(["abc"], [offsets])
 
 
-@pytest.mark.parametrize("relation", ["arc", "head", "child"])
-@pytest.mark.parametrize("subword", ["all", "first"])
-def test_a_subword_takes_the_relations_of_its_word(relation, subword):
-    heads = [2, 0, 2, 3]
-    word_ids = [None, 0, 0, 1, 2, 2, 2, 3, None]
-    holds = {
-        "arc": lambda i, j: heads[i] == j + 1 or heads[j] == i + 1,
-        "head": lambda i, j: heads[i] == j + 1,
-        "child": lambda i, j: heads[j] == i + 1,
-    }[relation]
-    matrix = project_heads(heads, word_ids, subword=subword, relation=relation)
-    for a, b in itertools.product(range(len(word_ids)), repeat=2):
-        i, j = word_ids[a], word_ids[b]
-        seen = all(k == 0 or word_ids[k - 1] != word_ids[k] for k in (a, b)) or subword == "all"
-        assert matrix[a][b] == int(i is not None and j is not None and seen and holds(i, j))
-
-
-def test_counts_of_the_relations():
-    heads, word_ids = [2, 6, 5, 5, 2, 0, 8, 6], range(8)
-    ones = {r: sum(map(sum, project_heads(heads, word_ids, relation=r))) for r in ("arc", "head", "child")}
-    assert ones == {"arc": 14, "head": 7, "child": 7}
-    arc, head, child = (project_heads(heads, word_ids, relation=r) for r in ("arc", "head", "child"))
-    assert [list(column) for column in zip(*head, strict=True)] == child
-    assert arc == [[a + b for a, b in zip(*rows, strict=True)] for rows in zip(head, child, strict=True)]
-
-
 def test_a_word_without_subwords_is_contracted():
     # 1 <- 2 <- 3 <- 4 with words 2 and 3 gone: 1 is the child of 4.
-    assert project_heads([2, 3, 4, 0], [0, 3]) == [[0, 1], [1, 0]]
-    assert project_heads([2, 0, 2], [0, 2]) == [[0, 0], [0, 0]]  # the root gone: two roots
-
-
-def test_distances_between_subwords():
-    distances = DependencyTree([2, 0, 2]).distances()
-    assert project_relation(distances, [0, 1, 1, 2]) == [[0, 1, 1, 2], [1, 0, 0, 1], [1, 0, 0, 1], [2, 1, 1, 0]]
-    assert project_relation(distances, [0, 1, 1, 2], subword="first")[2] == [0, 0, 0, 0]
-
-
-def test_word_numbers_and_options_are_checked():
-    for word in (-1, 2):
-        with pytest.raises(ValueError, match=f"word ids must be from 0 to 1, got {word}"):
-            project_heads([0, 1], [0, word])
+    assert contract_heads([2, 3, 4, 0], {0, 3}) == [4, 0, 0, 0]
+    assert contract_heads([2, 0, 2], {0, 2}) == [0, 0, 0]  # the root gone: two roots
     with pytest.raises(ValueError, match="must not form a cycle"):
-        project_heads([2, 1], [0, 1])
-    # While tests run, the checked types are faster than the functions' own ValueError; both name the known values.
-    with pytest.raises((ValueError, TypeError), match=r"'all'.*'first'"):
-        project_heads([0], [0], subword="last")
-    with pytest.raises((ValueError, TypeError), match=r"'arc', 'head'"):
-        project_heads([0], [0], relation="sibling")
+        contract_heads([2, 1], {0, 1})

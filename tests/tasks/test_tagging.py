@@ -12,12 +12,12 @@ import torch
 import structattn as sa
 from structattn.__main__ import main
 from structattn.data import Example, Vocabulary, read_examples
+from structattn.data.readers.treebanks import base_noun_phrases
 from structattn.data.span_tags import bio_tags, is_bio, may_follow, spans_of
 from structattn.encoders import build
 from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.inspection import attention_maps, look
 from structattn.syntax import DependencyTree, Sentence
-from structattn.syntax.noun_phrases import base_noun_phrases
 from structattn.tasks import ClassifierConfig, ModelConfig, TaggingModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 from structattn.training.inputs import inputs_of

@@ -14,10 +14,10 @@ from torch import Tensor
 from structattn.data.pytree import assemble, below, register
 from structattn.data.trees import TreeBatch
 from structattn.errors import MissingStructure
-from structattn.syntax import Sentence
 
 if TYPE_CHECKING:
     from structattn.data.subword_batch import SubwordBatch
+    from structattn.syntax.sentence import Sentence
 
 TREES = ("dependency", "constituency")
 """The structures of a batch that are trees; all others are relations."""
@@ -72,7 +72,7 @@ class SentenceBatch:
     has: Mapping[str, Bool[Tensor, " batch"]] = field(default_factory=dict)
     complete: frozenset[str] = frozenset()
     is_empty: bool = False
-    sentences: tuple[Sentence, ...] = ()
+    sentences: "tuple[Sentence, ...]" = ()
     subwords: "SubwordBatch | None" = None
 
     @property
@@ -150,6 +150,7 @@ class SentenceBatch:
 
         Example:
             >>> from structattn.data import Vocabulary, collate
+            >>> from structattn.syntax import Sentence
             >>> list(collate([Sentence(["a"])], Vocabulary(["a"])).tensors())
             ['tokens', 'mask', 'lengths']
         """

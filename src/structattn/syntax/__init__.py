@@ -5,7 +5,7 @@ from structattn.syntax.conllu import format_conllu, read_conllu, write_conllu
 from structattn.syntax.constituency import ConstituencyTree
 from structattn.syntax.dependency import DependencyTree
 from structattn.syntax.sentence import Sentence
-from structattn.syntax.subwords import align_words, contract_heads, coverage, project_heads, project_relation
+from structattn.syntax.subwords import align_words, contract_heads
 from structattn.syntax.words import split_words
 
 __all__ = [
@@ -14,10 +14,7 @@ __all__ = [
     "Sentence",
     "align_words",
     "contract_heads",
-    "coverage",
     "format_conllu",
-    "project_heads",
-    "project_relation",
     "read_brackets",
     "read_conllu",
     "split_words",

@@ -36,7 +36,7 @@ def read_conllu(path: Source) -> Iterator[Sentence]:
         One sentence after the other.
 
     Raises:
-        ParseError: with file and line, what was found and what was expected: a wrong number of columns, an empty
+        ParseError: with file and line, what came and what was expected: a wrong number of columns, an empty
             column, an id out of order, a bad range, a head that is not a number, out of range or part of a cycle, a
             comment inside a sentence, too many lines or characters in a sentence (``MAX_WORDS``, ``MAX_LINE``), bytes
             that are not UTF-8, a truncated gzip file.
@@ -123,10 +123,9 @@ def _split(lines: _Lines, path: object) -> list[tuple[str, ...]]:
 
 
 def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: object) -> list[bool]:
-    """Whether each row is a word, after checking that the ids are in order.
+    """Whether each row is a word. Ids must be in order: words from 1, the empty nodes after word ``k`` from ``k.1``.
 
-    Words count from 1; a range comes before its first word and does not overlap the range before it; the empty nodes
-    after word ``k`` are ``k.1``, ``k.2`` and so on.
+    A range such as ``1-2`` comes before its first word and does not overlap the range before it.
     """
     is_word = []
     word, empty, range_end, range_line = 0, 0, 0, 0
@@ -150,9 +149,9 @@ def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: obje
 
 def _kind_of_id(text: str) -> tuple[str, int]:
     """``word``, ``range`` or ``empty``, with the last number in the id; anything else counts as a word."""
-    found = _RANGE.fullmatch(text)
-    if found and int(found[1]) <= int(found[2]):
-        return "range", int(found[2])
+    match = _RANGE.fullmatch(text)
+    if match and int(match[1]) <= int(match[2]):
+        return "range", int(match[2])
     return ("empty" if _EMPTY.fullmatch(text) else "word"), 0
 
 
@@ -190,8 +189,11 @@ def _metadata(comments: Iterable[str]) -> dict[str, str]:
 def format_conllu(sentence: Sentence) -> str:
     """The lines of one sentence, including the empty line that ends it.
 
+    Args:
+        sentence: the sentence.
+
     Raises:
-        ValueError: as ``write_conllu``.
+        ValueError: if a word, tag, label or metadata entry is empty or contains a tab or a line end.
 
     Example:
         >>> format_conllu(Sentence(["hush"])).split("\\t")[:2]
@@ -221,12 +223,7 @@ def _current_comments(sentence: Sentence) -> list[str]:
 
 
 def conllu_rows(sentence: Sentence) -> list[tuple[str, ...]]:
-    """The ten columns of every line: as they were read, but with the current words, tags, heads and labels.
-
-    Example:
-        >>> conllu_rows(Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"])))
-        [('1', 'hush', '_', 'INTJ', '_', '_', '0', 'root', '_', '_')]
-    """
+    """The ten columns of every line: as they were read, but with the current words, tags, heads and labels."""
     plain = _plain_rows(sentence)
     if not sentence.rows:
         return plain

@@ -81,8 +81,8 @@ class DependencyTree:
         done = [0]
         for word in order:
             row, head_row = rows[word], rows[self.heads[word - 1]]
-            for other in done:
-                row[other] = rows[other][word] = head_row[other] + 1
+            for earlier in done:
+                row[earlier] = rows[earlier][word] = head_row[earlier] + 1
             done.append(word)
         return [row[1:] for row in rows[1:]]
 
@@ -216,10 +216,10 @@ class DependencyTree:
             children[head].remove(word)
             heads[word] = heads[head]
             children[heads[word]].append(word)
-            for other in (word, *children[head]):
-                if other not in queued and is_crossing(other):
-                    heapq.heappush(queue, queue_entry(other))
-                    queued.add(other)
+            for child in (word, *children[head]):
+                if child not in queued and is_crossing(child):
+                    heapq.heappush(queue, queue_entry(child))
+                    queued.add(child)
         return DependencyTree(heads[1:], self.labels)
 
     def subtree_spans(self) -> list[tuple[int, int]]:
@@ -267,13 +267,8 @@ class DependencyTree:
 
 
 def find_cycle(heads: Sequence[int]) -> list[int]:
-    """Find word ids that form a cycle; empty if the heads, each from 0 to the number of words, form a tree.
-
-    Example:
-        >>> find_cycle([2, 3, 2]), find_cycle([2, 0])
-        ([2, 3], [])
-    """
-    state = [0] * (len(heads) + 1)  # 0 not seen, 1 on the path being walked, 2 known to reach the root
+    """Find word ids that form a cycle; empty if the heads, each from 0 to the number of words, form a tree."""
+    state = [0] * (len(heads) + 1)  # 0 not seen, 1 on the path being walked, 2 leads to the root
     state[0] = 2
     for start in range(1, len(heads) + 1):
         path = []

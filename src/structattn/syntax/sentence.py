@@ -2,10 +2,13 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
 
-from structattn.syntax.constituency import ConstituencyTree
-from structattn.syntax.dependency import DependencyTree
 from structattn.syntax.words import split_words
+
+if TYPE_CHECKING:
+    from structattn.syntax.constituency import ConstituencyTree
+    from structattn.syntax.dependency import DependencyTree
 
 TRUNCATED = "truncated_from"
 """The field of ``metadata`` with the number of words before truncation."""
@@ -15,7 +18,7 @@ _ALL_STRINGS = frozenset({str})
 
 @dataclass(frozen=True)
 class Sentence:
-    """Words and the structures known about them.
+    """Words and their structures.
 
     Args:
         words: the words; none at all is allowed.
@@ -33,6 +36,7 @@ class Sentence:
         TypeError: if ``words`` is one string.
 
     Example:
+        >>> from structattn.syntax import DependencyTree
         >>> sentence = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
         >>> len(sentence), sentence.words, sentence.dependency.heads
         (2, ('kids', 'wash'), (2, 0))
@@ -40,8 +44,8 @@ class Sentence:
 
     words: tuple[str, ...]
     tags: tuple[str, ...] | None = None
-    dependency: DependencyTree | None = None
-    constituency: ConstituencyTree | None = None
+    dependency: "DependencyTree | None" = None
+    constituency: "ConstituencyTree | None" = None
     relations: Mapping[str, Sequence[Sequence[float | int]]] = field(default_factory=dict, hash=False)
     metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
     rows: tuple[tuple[str, ...], ...] = field(default=(), repr=False)
@@ -51,8 +55,8 @@ class Sentence:
         self,
         words: Sequence[str],
         tags: Sequence[str] | None = None,
-        dependency: DependencyTree | None = None,
-        constituency: ConstituencyTree | None = None,
+        dependency: "DependencyTree | None" = None,
+        constituency: "ConstituencyTree | None" = None,
         relations: Mapping[str, Sequence[Sequence[float | int]]] | None = None,
         *,
         metadata: Mapping[str, str] | None = None,
@@ -87,6 +91,9 @@ class Sentence:
     def from_text(cls, text: str) -> "Sentence":
         """Make a sentence from raw text, split by ``split_words``; the text itself stays in the metadata.
 
+        Args:
+            text: raw text of one sentence.
+
         Example:
             >>> Sentence.from_text("It isn't.").words
             ('It', 'is', "n't", '.')
@@ -99,10 +106,14 @@ class Sentence:
         Structures stay valid, see ``DependencyTree.truncated`` and ``ConstituencyTree.truncated``. The text is that of
         the words that are left; the metadata say how many there were.
 
+        Args:
+            num_words: how many words stay at most.
+
         Raises:
             ValueError: for less than one word.
 
         Example:
+            >>> from structattn.syntax import DependencyTree
             >>> Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2])).truncated(2).dependency.heads
             (2, 0)
         """

@@ -56,7 +56,7 @@ def split_words(text: str) -> list[str]:
     words: list[str] = []
     chunks = text.split()
     for number, chunk in enumerate(chunks, start=1):
-        split = _known_words if len(chunk) <= _USUAL_LENGTH else _words
+        split = _cached_words if len(chunk) <= _USUAL_LENGTH else _words
         words += split(chunk, number == len(chunks))
     return words
 
@@ -80,7 +80,7 @@ def _words(chunk: str, is_last: bool) -> Sequence[str]:
 
 
 # Most chunks of a text have occurred before.
-_known_words = lru_cache(1 << 15)(_words)
+_cached_words = lru_cache(1 << 15)(_words)
 
 
 def _split_once(part: str, is_last: bool) -> Sequence[str]:

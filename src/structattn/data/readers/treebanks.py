@@ -12,13 +12,12 @@ from structattn.data.span_tags import bio_tags
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
 from structattn.files.text import MAX_PHRASE_WORDS, Source, read_lines
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu
-from structattn.syntax.noun_phrases import base_noun_phrases
-
-# Which of a labelled tree's phrases become examples.
 
 _SST_LABELS = frozenset("01234")
 _NEUTRAL, _LIGHT = "2", 0.25
 _SNLI_KEYS = ("gold_label", "sentence1_parse", "sentence2_parse")
+_PHRASE_HEADS = frozenset(("NOUN", "PROPN", "PRON"))
+_PHRASE_RELATIONS = frozenset(("det", "amod", "nummod", "compound", "flat", "nmod:poss", "nmod:desc"))
 
 
 def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
@@ -135,6 +134,32 @@ _OF_WORDS: Mapping[str, Callable[[Sentence], Sequence[str] | None]] = {
     "noun_phrases": _noun_phrases,
 }
 """The targets with an answer for each word."""
+
+
+def base_noun_phrases(sentence: Sentence) -> list[tuple[int, int, str]]:
+    """Start, end and universal tag of the head of each noun phrase in a UD tree that contains no other noun phrase.
+
+    The span of a NOUN, PROPN or PRON grows to both sides while the neighbouring word depends, as determiner, adjective,
+    number, possessor, compound or flat part, on a word in the span; a span inside another one is dropped.
+    """
+    tree, tags = sentence.dependency, sentence.tags
+    if tree is None or tags is None or tree.labels is None:
+        raise MissingStructure(
+            f"noun phrases need tags and a dependency tree with relations; {sentence.text[:60]!r} lacks them"
+        )
+    joins = [label in _PHRASE_RELATIONS or label.startswith("compound") for label in tree.labels]
+    phrases: list[tuple[int, int, str]] = []
+    for head, tag in enumerate(tags):
+        if tag not in _PHRASE_HEADS:
+            continue
+        start, end = head, head + 1
+        while start > 0 and joins[start - 1] and start <= tree.heads[start - 1] - 1 < end:
+            start -= 1
+        while end < len(tags) and joins[end] and start <= tree.heads[end] - 1 < end:
+            end += 1
+        phrases.append((start, end, tag))
+    inside = {p for p in phrases for q in phrases if p[:2] != q[:2] and q[0] <= p[0] and p[1] <= q[1]}
+    return [phrase for phrase in phrases if phrase not in inside]
 
 
 def read_bracketed(path: Source) -> Iterator[Example]:
