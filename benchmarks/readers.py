@@ -24,7 +24,7 @@ import pyarrow.parquet
 import structattn as sa
 from benchmarks import markdown, turns
 from benchmarks.sentences import random_sentence
-from structattn.data.treebank.arrays import SentenceArrays, read_arrays
+from structattn.data.treebank.word_arrays import SentenceArrays, read_arrays
 from structattn.data.treebank.writing import write_examples
 
 COLUMNS = ["text", "starts", "ends", "heads", "labels", "tags"]

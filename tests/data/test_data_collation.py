@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from structattn.data import Vocabulary, agreement_treebank, collate
-from structattn.data.trees import label_code
+from structattn.data.tree_batch import label_code
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
 EMPTY = Sentence([])

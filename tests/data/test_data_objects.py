@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from structattn.data import Example
-from structattn.data.objects import read_objects
+from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, ParseError
 from structattn.syntax import Sentence
 

@@ -167,7 +167,7 @@ def test_unrecognisable(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("format", "options", "message"),
     [
-        ("xlsx", {}, "unknown data format 'xlsx'; known: sst, labelled,"),
+        ("xlsx", {}, "unknown data format 'xlsx'; known: agreement, "),
         ("sst", {"target": "score"}, "data format 'sst' has no option 'target'; known: phrases"),
         ("snli", {"tokenised": True}, "data format 'snli' has no option 'tokenised'; known: none"),
         ("labelled", {"target": "rank"}, "unknown target 'rank'; known: class, score"),

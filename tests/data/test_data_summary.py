@@ -6,7 +6,7 @@ from collections import Counter
 import pytest
 
 from structattn.data import Example
-from structattn.data.summary import looks_like_words, summarise
+from structattn.data.data_summary import looks_like_words, summarise
 from structattn.syntax import DependencyTree, Sentence
 
 TREE = Sentence(["a", "Dog"], dependency=DependencyTree([2, 0]))

@@ -11,13 +11,11 @@ import pytest
 
 import structattn as sa
 from structattn.cli import main
-from structattn.data.readers.rows import read_rows
-from structattn.data.treebank.arrays import read_arrays
-from structattn.data.treebank.files import read_parquet, write_parquet
-from structattn.data.treebank.json_lines import write_rows
-from structattn.data.treebank.rows import examples_of_rows, rows_of
+from structattn.data.treebank.example_rows import examples_of_rows, read_rows, rows_of, write_rows
+from structattn.data.treebank.parquet import read_parquet, write_parquet
 from structattn.data.treebank.schema import VERSION_KEY, schema
 from structattn.data.treebank.stream import StreamedExamples
+from structattn.data.treebank.word_arrays import read_arrays
 from structattn.data.treebank.writing import write_examples
 from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS

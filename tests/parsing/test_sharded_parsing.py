@@ -20,7 +20,7 @@ import pytest
 import structattn as sa
 from forking import run_forked
 from structattn.cli import main
-from structattn.data.treebank.files import read_parquet, write_parquet
+from structattn.data.treebank.parquet import read_parquet, write_parquet
 from structattn.errors import ConfigError, ParseError, StructAttnError
 from structattn.files.locks import claimed
 from structattn.parsing import engines, sharded

@@ -13,8 +13,8 @@ import torch
 
 import structattn as sa
 from structattn.cli import main
+from structattn.data.data_summary import summarise
 from structattn.data.generated import agreement_treebank
-from structattn.data.summary import summarise
 from structattn.errors import ConfigError, StructAttnError
 from structattn.parsing.run import parse_each
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence

@@ -27,8 +27,7 @@ from structattn.backbones import (
 from structattn.data import Vocabulary
 from structattn.data.model_config import FORMAT_VERSION
 from structattn.data.saved_model import MODEL_KINDS, SavedModel
-from structattn.data.storage import Storage, packed
-from structattn.data.tensors import load_tensors, read_tensors, save_tensors
+from structattn.data.tensors import Storage, load_tensors, packed, read_tensors, save_tensors
 from structattn.encoders import SentenceEncoder
 from structattn.errors import ConfigError, ParseError
 from structattn.parsing import TreeCRF, build_parser

@@ -13,7 +13,7 @@ import pytest
 import torch
 
 import structattn as sa
-from structattn.data.treebank.files import write_parquet
+from structattn.data.treebank.parquet import write_parquet
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.errors import ConfigError, ParseError
 from structattn.functional import TreeOperator

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from structattn.data import Example, read_examples
-from structattn.data.readers.reading import check_format, matching_files, recognise_format
+from structattn.data.readers.formats import check_format, matching_files, recognise_format
 from structattn.data.treebank.writing import ending_of, write_examples
 from structattn.errors import ConfigError, ParseError, require
 from structattn.files.text import check_apart, check_readable

@@ -8,7 +8,7 @@ from pathlib import Path
 from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs, data_config, opened
 from structattn.data.model_config import whole_model_folder
-from structattn.data.readers.reading import all_files_of
+from structattn.data.readers.formats import all_files_of
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart
 from structattn.options.hardware import Hardware

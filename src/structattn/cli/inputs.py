@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from structattn.data import Example
 from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
-from structattn.data.readers.reading import all_files_of, check_format
+from structattn.data.readers.formats import all_files_of, check_format
 from structattn.errors import ConfigError
 from structattn.files.text import Source, check_readable
 from structattn.parsing.names import check_parser

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from structattn import training
 from structattn.cli.inputs import check_inputs, chunks, data_config, opened
-from structattn.data.summary import ExampleCounts
+from structattn.data.data_summary import ExampleCounts
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
 from structattn.tasks import Prediction

@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.data.batch import SentenceBatch
     from structattn.data.collation import collate
     from structattn.data.example import Example
     from structattn.data.generated import agreement_treebank
@@ -20,12 +19,13 @@ if TYPE_CHECKING:
         word_distance,
         word_relation,
     )
+    from structattn.data.sentence_batch import SentenceBatch
     from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
-    from structattn.data.treebank.arrays import read_arrays
+    from structattn.data.tree_batch import TreeBatch
+    from structattn.data.treebank.word_arrays import read_arrays
     from structattn.data.treebank.writing import write_examples
-    from structattn.data.trees import TreeBatch
-    from structattn.data.vectors import PretrainedVectors, load_vectors, vector_words, vectors_dim
     from structattn.data.vocabulary import Vocabulary
+    from structattn.data.word_vectors import PretrainedVectors, load_vectors, vector_words, vectors_dim
 
 __all__ = [
     "RELATIONS",

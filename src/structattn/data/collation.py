@@ -12,9 +12,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structattn.data.batch import TREES, SentenceBatch
 from structattn.data.example import Example, sentences_of
-from structattn.data.trees import TreeBatch, label_code
+from structattn.data.sentence_batch import TREES, SentenceBatch
+from structattn.data.tree_batch import TreeBatch, label_code
 from structattn.data.vocabulary import PADDING_ID, Vocabulary
 from structattn.errors import shown
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence

@@ -10,9 +10,9 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from structattn.data.batch import SentenceBatch
 from structattn.data.relation_names import RelationName, parse_relation
-from structattn.data.trees import TreeBatch, label_code
+from structattn.data.sentence_batch import SentenceBatch
+from structattn.data.tree_batch import TreeBatch, label_code
 
 
 def word_relation(

@@ -14,8 +14,8 @@ import torch
 from jaxtyping import Bool, Int64
 from torch import Tensor
 
-from structattn.data.batch import SentenceBatch
-from structattn.data.pytree import assemble, below, register
+from structattn.data.sentence_batch import SentenceBatch
+from structattn.data.tree_batch import assemble, below, register
 from structattn.errors import ConfigError
 from structattn.syntax import Sentence, align_words
 

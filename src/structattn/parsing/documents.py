@@ -11,9 +11,9 @@ from pathlib import PurePath
 from typing import Any
 
 from structattn.data.readers import FORMATS, read_examples
-from structattn.data.readers.items import Column, Columns
-from structattn.data.readers.lines import json_items
-from structattn.data.readers.tables import table_items
+from structattn.data.readers.delimited_tables import table_items
+from structattn.data.readers.fields import Column, Columns
+from structattn.data.readers.json_records import json_items
 from structattn.errors import ConfigError, source_name
 from structattn.files.text import Source, read_lines
 from structattn.options.checking import nearest

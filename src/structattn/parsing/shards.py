@@ -15,8 +15,8 @@ from typing import Any
 
 from structattn.data.example import Example
 from structattn.data.readers import read_examples
-from structattn.data.treebank.files import opened, write_parquet
-from structattn.data.treebank.rows import Row
+from structattn.data.treebank.example_rows import Row
+from structattn.data.treebank.parquet import opened, write_parquet
 from structattn.errors import ConfigError, ParseError
 from structattn.files.remote import is_remote, remote_files
 from structattn.files.text import open_bytes, parse_json, replace_text

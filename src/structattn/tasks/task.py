@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structattn.data import Example
-from structattn.data.readers.reading import Phrases, matching_files, read_examples, reader_of, recognise_format
+from structattn.data.readers.formats import Phrases, matching_files, read_examples, reader_of, recognise_format
 from structattn.errors import ConfigError, ParseError, naming
 from structattn.files.text import Source
 from structattn.tasks.combine import COMBINATIONS

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from structattn.data import Example
+from structattn.data.data_summary import DataSummary, summarise
 from structattn.data.formulas import GENERATORS
 from structattn.data.model_config import (
     ADAPTER,
@@ -18,10 +19,9 @@ from structattn.data.model_config import (
     read_model_config,
     whole_model_folder,
 )
-from structattn.data.objects import read_objects
 from structattn.data.parses import with_parses
-from structattn.data.readers.reading import all_files_of, check_format
-from structattn.data.summary import DataSummary, summarise
+from structattn.data.readers.formats import all_files_of, check_format
+from structattn.data.readers.python_objects import read_objects
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.errors import ConfigError, ParseError, naming, source_name

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structattn.data import Example
-from structattn.data.readers.reading import all_files_of, matching_files, read_examples, recognise_format
-from structattn.data.summary import DataSummary, summarise
+from structattn.data.data_summary import DataSummary, summarise
+from structattn.data.readers.formats import all_files_of, matching_files, read_examples, recognise_format
 from structattn.errors import ParseError, source_name
 from structattn.files.text import Source, is_pipe, read_lines
 from structattn.training.config import DataConfig

@@ -4,7 +4,7 @@ import functools
 from collections.abc import Iterable, Iterator
 
 from structattn.data import Example
-from structattn.data.readers.reading import all_files_of
+from structattn.data.readers.formats import all_files_of
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.errors import ConfigError
 from structattn.files.text import is_parquet

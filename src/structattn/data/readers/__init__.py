@@ -1,6 +1,6 @@
 """Files become examples: one function, ``read_examples``, and one small reader per family of formats behind it."""
 
-from structattn.data.readers.reading import (
+from structattn.data.readers.formats import (
     FORMATS,
     Phrases,
     matching_files,

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Place, sentence_of
-from structattn.data.readers.reading import files_of
+from structattn.data.readers.formats import files_of
 from structattn.data.readers.treebanks import read_bracketed, read_treebank
 from structattn.errors import ParseError, shown
 from structattn.files.text import Source, read_lines

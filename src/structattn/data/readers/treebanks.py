@@ -1,16 +1,19 @@
-"""Formats that come with trees: SST, CoNLL-U, Penn brackets, and SNLI with its own parses."""
+"""Formats that come with trees: SST, SNLI with its own parses, CoNLL-U by sentences or documents, Penn brackets."""
 
 import bisect
+import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import get_args
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import TARGETS, Place, check_target, json_objects, label_of
-from structattn.data.readers.reading import Phrases
+from structattn.data.joining import join_sentences
+from structattn.data.readers.fields import TARGETS, Place, check_target, label_of
+from structattn.data.readers.formats import Phrases
+from structattn.data.readers.json_records import json_objects
 from structattn.data.span_tags import bio_tags
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
-from structattn.files.text import MAX_PHRASE_WORDS, Source, read_lines
+from structattn.files.text import MAX_LINE, MAX_PHRASE_WORDS, MAX_WORDS, Source, read_lines
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu
 
 _SST_LABELS = frozenset("01234")
@@ -199,3 +202,64 @@ def _part(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
     last = bisect.bisect_left(tree.spans, end, lo=first, key=lambda span: span[1])
     spans = [(label, left - start, right - start) for label, left, right in tree.spans[first:last]]
     return ConstituencyTree(tree.words[start:end], spans, tags=tree.tags[start:end])
+
+
+# Metadata of a sentence, rather than of its document.
+_OF_A_SENTENCE = ("sent_id", "text")
+
+
+def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
+    r"""CoNLL-U in which each ``# newdoc`` starts an example, as ``structattn parse`` writes it.
+
+    The label is the comment ``# label = ...`` of the first sentence, the id that of ``# newdoc id = ...``. The words
+    and trees of the sentences are joined side by side; ``PhraseTrees`` puts a root over them.
+
+    Raises:
+        ParseError: as ``read_conllu``; if a sentence comes before any ``# newdoc``; for a label that does not fit
+            ``target``, or a document of more than ``MAX_WORDS`` words or ``MAX_LINE`` characters.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.conllu"
+        >>> row = "1\tFine\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
+        >>> _ = path.write_text(f"# newdoc id = a\n# label = good\n{row}{row}")
+        >>> (example,) = read_documents(path)
+        >>> example.sentences[0].words, example.sentences[0].dependency.heads, example.label, example.id
+        (('Fine', 'Fine'), (0, 0), 'good', 'a')
+    """
+    check_target(target)
+    for count, sentences in enumerate(_grouped(path)):
+        metadata = {key: value for key, value in sentences[0].metadata.items() if key not in _OF_A_SENTENCE}
+        name = metadata.get("newdoc id") or str(count)
+        text = metadata.get("label")
+        try:
+            label = None if text is None else label_of(text, Place(path, 0), target=target)
+        except ParseError as error:
+            raise ParseError(f"document {name}: {error.message}", file=path) from None
+        document = dataclasses.replace(join_sentences(sentences), metadata=metadata)
+        yield Example((document,), label, id=name)
+
+
+def _grouped(path: Source) -> Iterator[list[Sentence]]:
+    for number, sentences in itertools.groupby(_numbered(path), key=lambda pair: pair[0]):
+        if number == 0:
+            raise ParseError("expected a comment '# newdoc' at the first sentence, got none", file=path)
+        document = []
+        words = characters = 0
+        for _, sentence in sentences:
+            document.append(sentence)
+            words += max(1, len(sentence))
+            kept = itertools.chain(sentence.words, sentence.metadata.values(), sentence.comments, *sentence.rows)
+            characters += sum(map(len, kept))
+            if words > MAX_WORDS or characters > MAX_LINE:
+                limits = f"{MAX_WORDS:,} words and {MAX_LINE:,} characters"
+                raise ParseError(f"expected documents of at most {limits}, document {number} has more", file=path)
+        yield document
+
+
+def _numbered(path: Source) -> Iterator[tuple[int, Sentence]]:
+    """Each sentence with the number of its document, counted from 1."""
+    number = 0
+    for sentence in read_conllu(path):
+        number += not {"newdoc", "newdoc id"}.isdisjoint(sentence.metadata)
+        yield number, sentence

@@ -11,9 +11,9 @@ from typing import Any, overload
 import numpy as np
 
 from structattn.data.example import Example
-from structattn.data.treebank.arrays import SentenceArrays, arrays_of
-from structattn.data.treebank.files import checked, described, opened, rows_of_batch
-from structattn.data.treebank.rows import examples_of_rows
+from structattn.data.treebank.example_rows import examples_of_rows
+from structattn.data.treebank.parquet import checked, described, opened, rows_of_batch
+from structattn.data.treebank.word_arrays import SentenceArrays, arrays_of
 from structattn.data.vocabulary import Counts
 from structattn.errors import ParseError, require
 
@@ -72,7 +72,7 @@ class StreamedExamples(Sequence[Example]):
 
     Example:
         >>> import pathlib, tempfile
-        >>> from structattn.data.treebank.files import write_parquet
+        >>> from structattn.data.treebank.parquet import write_parquet
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.parquet"
         >>> _ = write_parquet(path, [Example("so fine", "good"), Example("dull", "bad")], group_size=1)
         >>> examples = StreamedExamples([str(path)])

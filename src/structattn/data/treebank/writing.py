@@ -10,8 +10,8 @@ from pathlib import PurePath
 from typing import TypeVar
 
 from structattn.data.example import Example
-from structattn.data.treebank.files import write_parquet
-from structattn.data.treebank.json_lines import write_rows
+from structattn.data.treebank.example_rows import write_rows
+from structattn.data.treebank.parquet import write_parquet
 from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.syntax import ConstituencyTree, Sentence, write_brackets, write_conllu
 

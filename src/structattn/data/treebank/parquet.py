@@ -7,9 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.treebank.limits import check_limits
-from structattn.data.treebank.rows import Row, examples_of_rows, rows_of
-from structattn.data.treebank.schema import NAMES, check_schema, in_own_types, schema
+from structattn.data.treebank.example_rows import Row, examples_of_rows, rows_of
+from structattn.data.treebank.schema import NAMES, check_limits, check_schema, in_own_types, schema
 from structattn.errors import ParseError, require
 from structattn.files.text import Source, open_bytes, replace_bytes
 

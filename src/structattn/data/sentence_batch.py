@@ -11,8 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from structattn.data.pytree import assemble, below, register
-from structattn.data.trees import TreeBatch
+from structattn.data.tree_batch import TreeBatch, assemble, below, register
 from structattn.errors import MissingStructure
 
 if TYPE_CHECKING:

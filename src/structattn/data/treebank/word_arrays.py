@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from structattn.data.treebank.files import BATCH, read_batches
+from structattn.data.treebank.parquet import BATCH, read_batches
 from structattn.data.vocabulary import Vocabulary
 from structattn.errors import ParseError, require
 from structattn.files.text import Source
@@ -60,7 +60,7 @@ class SentenceArrays:
     Example:
         >>> import pathlib, tempfile
         >>> from structattn.data import Example
-        >>> from structattn.data.treebank.files import write_parquet
+        >>> from structattn.data.treebank.parquet import write_parquet
         >>> from structattn.syntax import DependencyTree, Sentence
         >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.parquet"

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from structattn.data.example import Example
-from structattn.data.readers.items import Column
+from structattn.data.readers.fields import Column
 from structattn.errors import ConfigError, ParseError, shown, source_name
 from structattn.files.remote import is_remote, remote_files
 from structattn.files.text import MAX_WORDS, Source, is_parquet, is_pipe, parse_json, read_lines
@@ -26,22 +26,22 @@ FORMATS: Table[Reader] = Table(
     "data format",
     {
         "sst": "structattn.data.readers.treebanks:read_sst",
-        "labelled": "structattn.data.readers.lines:read_labelled",
-        "text": "structattn.data.readers.lines:read_text",
-        "csv": "structattn.data.readers.tables:read_csv",
-        "tsv": "structattn.data.readers.tables:read_tsv",
-        "json": "structattn.data.readers.lines:read_json",
+        "labelled": "structattn.data.readers.plain_text:read_labelled",
+        "text": "structattn.data.readers.plain_text:read_text",
+        "csv": "structattn.data.readers.delimited_tables:read_csv",
+        "tsv": "structattn.data.readers.delimited_tables:read_tsv",
+        "json": "structattn.data.readers.json_records:read_json",
         "snli": "structattn.data.readers.treebanks:read_snli",
-        "sick": "structattn.data.readers.tables:read_sick",
+        "sick": "structattn.data.readers.delimited_tables:read_sick",
         "conllu": "structattn.data.readers.treebanks:read_treebank",
-        "columns": "structattn.data.readers.columns:read_columns",
-        "documents": "structattn.data.readers.documents:read_documents",
+        "columns": "structattn.data.readers.plain_text:read_columns",
+        "documents": "structattn.data.readers.treebanks:read_documents",
         "brackets": "structattn.data.readers.treebanks:read_bracketed",
         "agreement": "structattn.data.readers.agreement:read_agreement",
         "parallel": "structattn.data.readers.parallel:read_parallel",
         "babi": "structattn.data.readers.babi:read_babi",
-        "parquet": "structattn.data.treebank.files:read_parquet",
-        "rows": "structattn.data.readers.rows:read_rows",
+        "parquet": "structattn.data.treebank.parquet:read_parquet",
+        "rows": "structattn.data.treebank.example_rows:read_rows",
     },
     hint=", or module:function for a reader of your own",
 )
@@ -225,8 +225,8 @@ def recognise_format(path: Source) -> str:
         return "parquet"
     # Imported here, as whoever names the format needs only its own reader.
     from structattn.data.readers.agreement import find_pair
-    from structattn.data.readers.rows import is_row
-    from structattn.data.readers.tables import is_table_header
+    from structattn.data.readers.delimited_tables import is_table_header
+    from structattn.data.treebank.example_rows import is_row
 
     name = Path(path).name.removesuffix(".gz")
     line = next((line for _, line in read_lines(path) if line.strip()), None)

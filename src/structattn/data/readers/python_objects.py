@@ -5,8 +5,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place, check_target
-from structattn.data.readers.items import Column, Columns, Item
+from structattn.data.readers.fields import Column, Columns, Item, Place, check_target
 from structattn.errors import ParseError, shown
 from structattn.files.text import is_unicode
 from structattn.syntax import Sentence

@@ -5,11 +5,15 @@ Parquet and JSON lines contain the same rows.
 
 import hashlib
 import itertools
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+import json
+import os
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
+from structattn.data.readers.json_records import json_objects
 from structattn.errors import ParseError
+from structattn.files.text import Source, replace_text
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.conllu import conllu_rows
 
@@ -220,3 +224,54 @@ def _rows(sentence: Sentence, row: Mapping[str, Any]) -> list[tuple[str, ...]]:
     for one in lines:
         rows.insert(one["row"], tuple(one["line"].split("\t")))
     return rows
+
+
+def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
+    """Write examples as JSON lines, one per sentence; the file appears whole or not at all.
+
+    Args:
+        path: the file; compressed when the name ends in ``.gz``.
+        examples: the examples.
+
+    Returns:
+        The number of sentences.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from structattn.data.treebank.example_rows import read_rows
+        >>> from structattn.syntax import Sentence
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.jsonl"
+        >>> example = Example((Sentence(["a", "dog"]), Sentence(["an", "animal"])), "entailment", id="1")
+        >>> write_rows(path, [example]), list(read_rows(path)) == [example]
+        (2, True)
+    """
+    count = 0
+    with replace_text(path) as stream:
+        for row in (row for example in examples for row in rows_of(example)):
+            known = {name: value for name, value in row.items() if value is not None}
+            stream.write(json.dumps({**known, "text_hash": row["text_hash"].hex()}, ensure_ascii=False) + "\n")
+            count += 1
+    return count
+
+
+# Keys that every row has, and no other JSON of texts.
+_MARKS = ("text", "starts", "ends")
+
+
+def is_row(keys: Collection[str]) -> bool:
+    """Whether a JSON object with these keys is a row of the treebank.
+
+    Example:
+        >>> is_row(["id", "text"]), is_row(["text", "starts", "ends", "heads"])
+        (False, True)
+    """
+    return all(key in keys for key in _MARKS)
+
+
+def read_rows(path: Source) -> Iterator[Example]:
+    """Stream the examples that ``structattn convert`` wrote as JSON lines.
+
+    Raises:
+        ParseError: for anything but a JSON object, or a row that contradicts itself; the message gives its number.
+    """
+    return examples_of_rows((row for _, row in json_objects(path)), path)

@@ -1,13 +1,48 @@
-"""Words in columns with their tags: the format of the CoNLL tasks on chunking and named entities."""
+"""Plain lines: ``label text``, texts without labels, and words in columns with their tags."""
 
 import itertools
+import re
 from collections.abc import Iterator
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place
+from structattn.data.readers.fields import Place, check_target, label_of, sentence_of
 from structattn.errors import ConfigError, shown
 from structattn.files.text import MAX_WORDS, Source, read_lines
 from structattn.syntax import Sentence
+
+
+def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
+    """Lines ``label text``, separated by a space or a tab; the text may be empty (a sentence without words).
+
+    Raises:
+        ParseError: for a line without a space or tab, or a label that does not fit ``target``.
+    """
+    check_target(target)
+    count = 0
+    for number, line in read_lines(path):
+        if not line.strip():
+            continue
+        place = Place(path, number)
+        label, *text = re.split(r"[ \t]", line, maxsplit=1)
+        if not (label and text):
+            raise place.error(f"expected 'label text', got {shown(line, width=40)}")
+        sentence = sentence_of(text[0], tokenised=tokenised)
+        yield Example((sentence,), label_of(label, place, target=target), id=str(count), line=number)
+        count += 1
+
+
+def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
+    """One text per line, or two separated by a tab, without labels; an empty line is a text without words.
+
+    Raises:
+        ParseError: for a line of more than two texts.
+    """
+    for number, line in read_lines(path):
+        texts = line.split("\t")
+        if len(texts) > 2:
+            raise Place(path, number).error(f"expected one sentence, or two separated by a tab, got {len(texts)}")
+        yield Example([sentence_of(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
+
 
 _DOCUMENT = "-DOCSTART-"
 
