@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 
 from structattn.pictures.axes import nice_ticks
-from structattn.pictures.numbers import rounded, vector
+from structattn.pictures.drawn_numbers import rounded, vector
 from structattn.pictures.svg import MARGIN, element, fill, number, picture, stroke, text, text_width, tooltip, top_of
 
 

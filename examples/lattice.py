@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from structattn.pictures import Limits, Panel
-from structattn.pictures.numbers import Number
+from structattn.pictures.drawn_numbers import Number
 from structattn.pictures.svg import (
     MARGIN,
     colour,

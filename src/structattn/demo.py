@@ -20,7 +20,7 @@ from structattn.errors import ConfigError
 from structattn.files.folders import read_json_lines
 from structattn.files.text import replace_text
 from structattn.pictures import Section, Series, line_chart, page, table
-from structattn.pictures.page import code, figure, paragraph, side_by_side
+from structattn.pictures.html_page import code, figure, paragraph, side_by_side
 from structattn.syntax import write_conllu
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.folder import RunFolder

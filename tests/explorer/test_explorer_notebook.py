@@ -18,7 +18,8 @@ from structattn.data import Vocabulary
 from structattn.errors import ConfigError
 from structattn.explorer import frozen_page, notebook
 from structattn.http.requests import RequestError
-from structattn.pictures.display import Document, Picture
+from structattn.pictures.html_page import Document
+from structattn.pictures.svg import Picture
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT
 

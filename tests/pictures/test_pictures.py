@@ -15,7 +15,7 @@ from structattn import pictures
 from structattn.pictures import Arc, Limits, Names, Panel, Section, Series
 from structattn.pictures.axes import nice_ticks
 from structattn.pictures.colours import DIVERGING, INKS, LEVELS, SEQUENTIAL, ColourMap, luminance
-from structattn.pictures.page import code, figure, side_by_side
+from structattn.pictures.html_page import code, figure, side_by_side
 from structattn.pictures.svg import shorten, text_width
 from structattn.syntax import ConstituencyTree, DependencyTree
 

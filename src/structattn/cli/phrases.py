@@ -12,7 +12,7 @@ from structattn.cli.lines import table
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
 from structattn.pictures import save
-from structattn.pictures.convert import format_of
+from structattn.pictures.picture_files import format_of
 
 Layout = Literal["text", "markdown", "csv"]
 

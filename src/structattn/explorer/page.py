@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
-from structattn.pictures.display import Document
+from structattn.pictures.html_page import Document
 from structattn.pictures.svg import escape
 
 SCRIPT = resources.files(__package__).joinpath("explorer.js").read_text(encoding="utf-8")

@@ -21,8 +21,8 @@ from structattn.inspection.items import items_of, with_found_trees
 from structattn.inspection.maps import attention_maps
 from structattn.inspection.occlusion import leave_one_out
 from structattn.pictures import save
-from structattn.pictures.convert import FORMATS as PICTURE_FORMATS
-from structattn.pictures.convert import check_formats
+from structattn.pictures.picture_files import FORMATS as PICTURE_FORMATS
+from structattn.pictures.picture_files import check_formats
 from structattn.tasks.items import Item, sentences_of
 
 LOGGER = logging.getLogger("structattn.explorer")

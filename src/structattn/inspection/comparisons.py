@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from structattn.errors import ConfigError
 from structattn.files.markdown import escaped
 from structattn.options.checking import nearest
-from structattn.pictures.page import Section, page, table
+from structattn.pictures.html_page import Section, page, table
 from structattn.tasks.metrics import metric
 from structattn.training.comparison import Comparison, Difference, Flip
 

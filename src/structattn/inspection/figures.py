@@ -27,7 +27,7 @@ from structattn.pictures import (
     gate_image,
     heatmap_grid,
 )
-from structattn.pictures.dependency import tree_arcs
+from structattn.pictures.tree_pictures import tree_arcs
 from structattn.syntax import Sentence
 
 Numbered = TypeVar("Numbered")

@@ -4,21 +4,17 @@ Nothing here displays, fetches or prints, and nothing imports torch. A row is a 
 writes any picture as SVG, PNG or PDF.
 """
 
-from structattn.pictures.arcs import arc_diagram
+from structattn.pictures.arc_diagram import Arc, arc_diagram
 from structattn.pictures.axes import Series
 from structattn.pictures.bars import bar_chart
 from structattn.pictures.cells import Panel
 from structattn.pictures.colours import Limits
-from structattn.pictures.constituency import constituency_tree
-from structattn.pictures.convert import encode, save
-from structattn.pictures.dependency import dependency_tree
-from structattn.pictures.gates import gate_image
-from structattn.pictures.heatmap import Names, heatmap, heatmap_grid
-from structattn.pictures.lines import line_chart
-from structattn.pictures.page import Section, page, table
-from structattn.pictures.panels import line_panels
-from structattn.pictures.sides import Arc
-from structattn.pictures.stacking import stack
+from structattn.pictures.heatmap import Names, gate_image, heatmap, heatmap_grid
+from structattn.pictures.html_page import Section, page, table
+from structattn.pictures.line_charts import line_chart, line_panels
+from structattn.pictures.picture_files import encode, save
+from structattn.pictures.svg import stack
+from structattn.pictures.tree_pictures import constituency_tree, dependency_tree
 
 __all__ = [
     "Arc",

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from structattn.pictures.colours import NUM_SERIES
-from structattn.pictures.numbers import Number, rounded
+from structattn.pictures.drawn_numbers import Number, rounded
 from structattn.pictures.svg import element, fill, number, stroke, text, text_width
 
 # The size of the names of series.

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 
 from structattn.pictures.axes import Series, ink, nice_ticks, series_legend, with_errors
-from structattn.pictures.numbers import Number, rounded
+from structattn.pictures.drawn_numbers import Number, rounded
 from structattn.pictures.svg import (
     MARGIN,
     element,

@@ -8,7 +8,7 @@ which colour-blind readers tell apart.
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from structattn.pictures.numbers import Number
+from structattn.pictures.drawn_numbers import Number
 
 LEVELS = 64
 # Above this luminance dark letters have more contrast than white ones.

@@ -12,8 +12,7 @@ import unicodedata
 from collections.abc import Iterable, Sequence
 
 from structattn.pictures.colours import DIVERGING, INKS, SEQUENTIAL, Scale
-from structattn.pictures.display import Picture
-from structattn.pictures.numbers import Number
+from structattn.pictures.drawn_numbers import Number
 
 MARGIN = 16.0
 TITLE_SIZE = 15.0
@@ -25,6 +24,7 @@ BOLD = 700
 
 _FORBIDDEN = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 _CLASS = re.compile(r"\bsa-([fs])-([a-z0-9]+)\b")
+_SIZE = re.compile(r'<svg [^>]*?width="(\d+)" height="(\d+)"[^>]*?aria-label="([^"]*)"')
 _MAPS = {colour_map.key: colour_map for colour_map in (SEQUENTIAL, DIVERGING)}
 # Parts of an em, by the widest of these families, DejaVu Sans.
 _WIDTHS = {
@@ -40,6 +40,21 @@ _WIDTHS = {
     )
     for character in characters
 }
+
+
+class Picture(str):
+    """An SVG document.
+
+    Example:
+        >>> Picture("<svg/>") == "<svg/>", Picture("<svg/>")._repr_html_()
+        (True, '<div style="overflow-x:auto"><svg/></div>')
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """The picture, which scrolls where the notebook is narrower."""
+        return f'<div style="overflow-x:auto">{self}</div>'
 
 
 def escape(text: object) -> str:
@@ -231,6 +246,36 @@ def picture(width: Number, height: Number, body: Sequence[str], *, label: str, t
         f'role="img" aria-label="{escape(label)}" font-family="{escape(FONT)}">'
     )
     return Picture(f"{head}<style>{style}</style>{drawing}</svg>")
+
+
+def stack(pictures: Sequence[str]) -> str:
+    """Pictures below each other, as one SVG document.
+
+    Args:
+        pictures: as the functions of this package return them.
+
+    Raises:
+        ValueError: if there are no pictures, or for a text that is not one.
+
+    Example:
+        >>> from structattn.pictures import heatmap
+        >>> one = heatmap(["a"], ["b"], [[1]])
+        >>> stack([one, one]).count("<svg")
+        3
+    """
+    if not pictures:
+        raise ValueError("expected at least one picture, got none")
+    body, labels = [], []
+    top, widest = 0.0, 0
+    for one in pictures:
+        found = _SIZE.match(one)
+        if found is None:
+            raise ValueError(f"expected a picture of structattn.pictures, got {one[:40]!r}")
+        body.append(one.replace("<svg ", f'<svg y="{number(top)}" ', 1))
+        top += int(found[2]) + MARGIN
+        widest = max(widest, int(found[1]))
+        labels.append(found[3])
+    return picture(widest, top - MARGIN, body, label=html.unescape("; ".join(labels)))
 
 
 def _dark_rule(kind: str, role: str) -> str:

@@ -1,10 +1,10 @@
 """One self-contained HTML file: sections of pictures and tables; nothing is fetched."""
 
+import html
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from structattn.pictures.display import Document
 from structattn.pictures.svg import escape
 
 _STYLE = """
@@ -68,6 +68,25 @@ class Section:
     heading: str
     body: str
     note: str = ""
+
+
+class Document(str):
+    """A whole HTML page.
+
+    Example:
+        >>> Document("<p>Hush</p>")._repr_html_()
+        '<iframe sandbox="allow-scripts allow-downloads" srcdoc="&lt;p&gt;Hush&lt;/p&gt;" ...></iframe>'
+    """
+
+    __slots__ = ()
+
+    def _repr_html_(self) -> str:
+        """The page in a frame of its own: its scripts run, but cannot reach the notebook."""
+        style = "width:100%;height:760px;border:0"
+        return (
+            f'<iframe sandbox="allow-scripts allow-downloads" srcdoc="{html.escape(self)}" title="structattn" '
+            f'style="{style}"></iframe>'
+        )
 
 
 def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str = "") -> Document:
