@@ -11,8 +11,8 @@ from typing import Any
 from benchmarks import markdown, records
 from benchmarks.records import Record
 from structattn.errors import ConfigError
-from structattn.files.folders import read_yaml
-from structattn.files.text import replace_text
+from structattn.files.json_yaml import read_yaml
+from structattn.files.replacing import replace_text
 from structattn.reproduction.tables import fill
 
 TABLES = Path(__file__).parent / "pages.yaml"

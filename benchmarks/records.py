@@ -5,8 +5,8 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from structattn.files.folders import described_by
-from structattn.files.text import replace_text
+from structattn.files.json_yaml import naming_description
+from structattn.files.replacing import replace_text
 
 RESULTS = Path(__file__).parent / "results"
 
@@ -72,7 +72,7 @@ def read(part: str, folder: Path = RESULTS) -> list[Record]:
     path = folder / f"{part}.json"
     if not path.is_file():
         return []
-    with described_by(path, "a list of records of benchmarks"):
+    with naming_description(path, "a list of records of benchmarks"):
         found = json.loads(path.read_text(encoding="utf-8"))
         return [Record(**{**one, "threads": tuple(one["threads"]), "output": tuple(one["output"])}) for one in found]
 

@@ -28,7 +28,7 @@ import psutil
 
 import structattn as sa
 from benchmarks.markdown import header, line
-from structattn.files.folders import read_json_lines
+from structattn.files.json_yaml import read_json_lines
 from structattn.pictures import Series, line_chart, save
 
 WORKER, COMMAND = "a worker", "the command"

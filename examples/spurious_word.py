@@ -20,7 +20,7 @@ from figure_parts import named
 
 import structattn as sa
 from structattn.data import Example
-from structattn.files.text import replace_text
+from structattn.files.replacing import replace_text
 from structattn.inspection import leave_one_out
 from structattn.pictures import Series, bar_chart
 from structattn.tasks import TaskModel, get_task

@@ -30,7 +30,7 @@ from structattn.data import Example, SentenceBatch
 from structattn.data.formulas import TESTED_ON
 from structattn.data.text_vocabulary import retokenize
 from structattn.encoders import latent_trees
-from structattn.files.folders import read_json, read_json_lines
+from structattn.files.json_yaml import read_json, read_json_lines
 from structattn.pictures import Limits, Names, Panel, Series, bar_chart, dependency_tree, heatmap_grid, line_chart
 from structattn.tasks import SequenceModel
 

@@ -17,8 +17,8 @@ from structattn import explorer, inspection, training
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError
-from structattn.files.folders import read_json_lines
-from structattn.files.text import replace_text
+from structattn.files.json_yaml import read_json_lines
+from structattn.files.replacing import replace_text
 from structattn.pictures import Section, Series, line_chart, page, table
 from structattn.pictures.html_page import code, figure, paragraph, side_by_side
 from structattn.syntax import write_conllu

@@ -56,7 +56,7 @@ def imported(address: str) -> Any:
     """The object that ``module:name`` names.
 
     Example:
-        >>> imported("structattn.syntax.words:split_words")("It's fine.")
+        >>> imported("structattn.syntax.tokenisation:split_words")("It's fine.")
         ['It', "'s", 'fine', '.']
     """
     module, _, name = address.partition(":")

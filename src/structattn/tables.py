@@ -31,7 +31,7 @@ class Table(Mapping[str, Value], Generic[Value]):
         hint: how to use a value without a row, added to the error of an unknown name.
 
     Example:
-        >>> table = Table("readers", "reader", {"words": "structattn.syntax.words:split_words"})
+        >>> table = Table("readers", "reader", {"words": "structattn.syntax.tokenisation:split_words"})
         >>> table.add("upper", str.upper)
         >>> sorted(table), table["words"]("It's"), table["upper"]("yes")
         (['upper', 'words'], ['It', "'s"], 'YES')

@@ -9,7 +9,7 @@ from structattn.cli import main
 from structattn.data import read_examples
 from structattn.demo import ENCODERS, TESTED_ON, TRAINED_ON, Demonstration, demonstrate
 from structattn.errors import ConfigError
-from structattn.files.folders import read_json_lines
+from structattn.files.json_yaml import read_json_lines
 from structattn.inspection import num_attractors
 from structattn.training import load
 

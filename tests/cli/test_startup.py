@@ -15,7 +15,7 @@ import structattn as sa
 from structattn.backbones import BackboneEmbedding
 from structattn.data.model_config import header
 from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbone
-from structattn.files.folders import write_json
+from structattn.files.json_yaml import write_json
 from structattn.lazy import first_type, imported, outline
 from structattn.options.checking import known_options
 from structattn.tasks import DECODERS, FACT_MODELS

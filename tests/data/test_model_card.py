@@ -28,7 +28,7 @@ from structattn.data import Vocabulary
 from structattn.data.model_card import CARD, KINDS, Trained, add_comparison, write_card
 from structattn.data.saved_model import MODEL_KINDS
 from structattn.errors import ParseError
-from structattn.files.markdown import escaped, fenced, table_of
+from structattn.files.markdown import escape_markdown, fence_code, format_table
 from structattn.tasks import Task
 from structattn.training import RunConfig
 from structattn.training.folder import plain
@@ -149,17 +149,17 @@ def test_many_labels_are_counted(tmp_path: Path) -> None:
     [("a  b\tc", None, "a b c"), ("abcdef", 4, "abc…"), ("abcd", 4, "abcd"), ("", None, ""), (1.5, None, "1.5")],
 )
 def test_escaped(text: object, width: int | None, expected: str) -> None:
-    assert escaped(text, width=width) == expected
+    assert escape_markdown(text, width=width) == expected
 
 
 @pytest.mark.parametrize(("text", "length"), [("a", 3), ("``", 3), ("```", 4), ("a ````` b", 6)])
 def test_a_fence_is_longer_than_what_it_holds(text: str, length: int) -> None:
-    first, *_, last = fenced(text, "yaml").split("\n")
+    first, *_, last = fence_code(text, "yaml").split("\n")
     assert (first, last) == ("`" * length + "yaml", "`" * length)
 
 
 def test_a_table_has_a_row_for_each() -> None:
-    assert table_of(["a", "b"], [["1", "2"], ["3", "4"]]).split("\n")[1:] == ["|---|---|", "| 1 | 2 |", "| 3 | 4 |"]
+    assert format_table(["a", "b"], [["1", "2"], ["3", "4"]]).split("\n")[1:] == ["|---|---|", "| 1 | 2 |", "| 3 | 4 |"]
 
 
 # Runs.

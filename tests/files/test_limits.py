@@ -16,7 +16,7 @@ from structattn.cli import main
 from structattn.data import Vocabulary, load_vectors, read_examples
 from structattn.data.readers import FORMATS
 from structattn.errors import ConfigError, ParseError
-from structattn.files.folders import MAX_DEPTH, MAX_YAML, MAX_YAML_VALUES, read_json, read_json_lines, read_yaml
+from structattn.files.json_yaml import MAX_DEPTH, MAX_YAML, MAX_YAML_VALUES, read_json, read_json_lines, read_yaml
 from structattn.files.text import MAX_FILE, MAX_LINE, read_lines
 from structattn.syntax import read_brackets, read_conllu, split_words
 from structattn.training import load_config
@@ -218,17 +218,17 @@ def test_vectors_have_a_width(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("unit", ["a+", "'s", "a@", "a+b@", "n't", ":-)", "(", "1,", "https://", "-LRB-", "can't"])
 def test_splitting_takes_time_in_proportion_to_the_text(unit: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    from structattn.syntax import words
+    from structattn.syntax import tokenisation
 
     looked_at = 0
-    split = words._split_once
+    split = tokenisation._split_once
 
     def counted(part: str, is_last: bool) -> Any:
         nonlocal looked_at
         looked_at += len(part)
         return split(part, is_last)
 
-    monkeypatch.setattr(words, "_split_once", counted)
+    monkeypatch.setattr(tokenisation, "_split_once", counted)
     text = "x" + unit * 2_000
     assert "".join(split_words(text)) == text
     assert looked_at <= 3 * len(text)

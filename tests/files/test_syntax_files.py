@@ -14,19 +14,21 @@ from pathlib import Path
 import pytest
 
 from structattn.data.readers import recognise_format
-from structattn.errors import ParseError
-from structattn.files.folders import replaced_folder
+from structattn.errors import ConfigError, ParseError
+from structattn.files.json_yaml import naming_description
+from structattn.files.replacing import claim_folder, replace_bytes, replace_folder, replace_text
 from structattn.files.text import (
     MAX_BLANK_LINES,
     MAX_LINE,
+    check_apart,
     check_readable,
     is_parquet,
+    is_pipe,
+    is_remote,
     open_bytes,
     parse_json,
     read_lines,
     read_text,
-    replace_bytes,
-    replace_text,
 )
 
 
@@ -256,13 +258,13 @@ def test_two_writers_of_a_folder_write_two_folders(tmp_path):
 
     def write(start=None, rounds=1):
         for _ in range(rounds):
-            with replaced_folder(path) as folder:
+            with replace_folder(path) as folder:
                 if start is not None:
                     start.wait()
                 for name in ("a", "b"):
                     (folder / name).write_text(folder.name)
 
-    with replaced_folder(path) as first:
+    with replace_folder(path) as first:
         write()
         assert len({file.read_text() for file in path.iterdir()}) == 1
         (first / "c").write_text("last")
@@ -305,3 +307,48 @@ def test_what_cannot_be_written_is_named_as_it_was_given(tmp_path):
         resource.setrlimit(resource.RLIMIT_FSIZE, before)
     assert found == {number: (number, str(path)) for number, (path, _) in cases.items()}
     assert list(tmp_path.iterdir()) == []
+
+
+def test_the_same_file_under_two_names_is_refused(tmp_path):
+    (tmp_path / "a.txt").write_text("a\n")
+    check_apart(tmp_path / "a.txt", None, tmp_path / "b.txt", "/dev/null", "/dev/null")
+    with pytest.raises(ConfigError, match="expected another file than"):
+        check_apart(tmp_path / "a.txt", tmp_path / ".." / tmp_path.name / "a.txt")
+
+
+def test_what_can_be_read_only_once(tmp_path):
+    assert [is_pipe(path) for path in ("/dev/null", __file__, tmp_path, tmp_path / "missing.txt")] == [True] + [
+        False
+    ] * 3
+
+
+def test_what_is_on_another_file_system():
+    assert [is_remote(path) for path in ("s3://bucket/a.conllu", "a.conllu", Path("s3://bucket"))] == [
+        True,
+        False,
+        False,
+    ]
+
+
+def test_a_claimed_folder_is_removed_if_nothing_was_written(tmp_path):
+    folder = tmp_path / "new" / "run"
+    with claim_folder(folder):
+        assert [file.name for file in folder.iterdir()] == ["lock"]
+    assert not folder.parent.exists()
+    with claim_folder(folder):
+        (folder / "a.txt").write_text("a\n")
+    assert [file.name for file in folder.iterdir()] == ["a.txt"]
+
+
+@pytest.mark.parametrize(
+    ("error", "kind", "message"),
+    [
+        (KeyError("heads"), ParseError, "config.json: expected the key 'heads', it is missing"),
+        (ZeroDivisionError("no heads"), ParseError, "config.json: expected a model that can be built: no heads"),
+        (ConfigError("unknown encoder"), ConfigError, "config.json: unknown encoder"),
+    ],
+)
+def test_what_fails_to_be_built_names_the_file_that_describes_it(error, kind, message):
+    with pytest.raises(kind) as caught, naming_description(Path("config.json")):
+        raise error
+    assert str(caught.value) == message

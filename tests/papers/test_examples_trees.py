@@ -12,7 +12,7 @@ import pytest
 import structattn as sa
 from repository import ROOT
 from structattn.data import agreement_treebank
-from structattn.files.folders import read_json_lines
+from structattn.files.json_yaml import read_json_lines
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, run
 
 Draw = Callable[..., list[str]]

@@ -16,7 +16,7 @@ from structattn.backbones import HydraConfig, HydraModelForQuestionAnswering, ad
 from structattn.backbones.squad import read_squad
 from structattn.cli import main
 from structattn.errors import ConfigError, ParseError
-from structattn.files.folders import read_json_lines
+from structattn.files.json_yaml import read_json_lines
 from structattn.training.questions import run_questions
 from structattn.training.questions_config import QuestionRun, question_optimization
 

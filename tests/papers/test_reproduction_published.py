@@ -12,7 +12,7 @@ import yaml
 
 from repository import ROOT
 from structattn.errors import ConfigError
-from structattn.files.folders import read_yaml
+from structattn.files.json_yaml import read_yaml
 from structattn.reproduction import Evidence, Recorded, Row, all_rows, generated_pages
 from structattn.reproduction.differences import can_be_resampled, difference
 from structattn.reproduction.golden import golden_output

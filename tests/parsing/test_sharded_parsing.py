@@ -22,7 +22,7 @@ from forking import run_forked
 from structattn.cli import main
 from structattn.data.treebank.parquet import read_parquet, write_parquet
 from structattn.errors import ConfigError, ParseError, StructAttnError
-from structattn.files.locks import claimed
+from structattn.files.replacing import claim_folder
 from structattn.parsing import engines, sharded
 from structattn.parsing.engines import cluster_address, local_engine
 from structattn.parsing.sharded import parse_shards
@@ -202,7 +202,7 @@ def test_other_file_systems(call: Call, texts: Path) -> None:
 
 
 def test_two_runs_into_one_folder(call: Call, texts: Path, tmp_path: Path) -> None:
-    with claimed(tmp_path / "out"):
+    with claim_folder(tmp_path / "out"):
         code, _, error = call("parse", texts / "*.txt", "--out", tmp_path / "out")
     assert code == 2
     assert f"out is in use by process {os.getpid()}" in error

@@ -7,7 +7,7 @@ import pytest
 
 from ballgame import DISTANCES, HEADS
 from structattn.syntax import DependencyTree
-from structattn.syntax.dependency import find_cycle
+from structattn.syntax.dependency_tree import find_cycle
 
 
 def reaches_root(heads, word):

@@ -18,7 +18,7 @@ from small_models import sentence_model
 from structattn.cli import main
 from structattn.data import Vocabulary
 from structattn.errors import ConfigError, ParseError
-from structattn.files.folders import read_json, read_json_lines, write_json, write_json_lines
+from structattn.files.json_yaml import read_json, read_json_lines, write_json, write_json_lines
 from structattn.inspection import comparison_table, flips_page
 from structattn.tasks import METRICS, get_task, metric
 from structattn.training import (

@@ -11,7 +11,7 @@ import pytest
 from test_compare import coins, write_run
 
 from structattn.errors import ConfigError
-from structattn.files.folders import write_json
+from structattn.files.json_yaml import write_json
 from structattn.tasks import metric
 from structattn.training import (
     Answers,

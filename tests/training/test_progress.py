@@ -10,8 +10,8 @@ import pytest
 import structattn as sa
 from structattn.cli import main
 from structattn.errors import ConfigError, MissingExtra
-from structattn.files.folders import read_json_lines, read_yaml, replaced_folder, write_json
-from structattn.files.text import replace_text
+from structattn.files.json_yaml import read_json_lines, read_yaml, write_json
+from structattn.files.replacing import replace_folder, replace_text
 from structattn.training import RunFolder, loop
 from structattn.training.progress import Lines
 
@@ -109,7 +109,7 @@ def fill(path: str) -> None:
 
 
 def save_on_a_full_disk(target: Path) -> None:
-    with replaced_folder(target) as temporary:
+    with replace_folder(target) as temporary:
         write_json(temporary / "config.json", {})
         fill("/dev/full")
 

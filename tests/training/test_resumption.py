@@ -15,7 +15,7 @@ from backbones import minilm_tokenizer, tiny
 from interrupting import MOMENTS, kill_at
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
-from structattn.files.folders import read_json_lines
+from structattn.files.json_yaml import read_json_lines
 
 WORDS = ["kids", "wash", "their", "hands", "the", "dog", "barks"]
 # Arguments of each kind of training, apart from --out; they stop after three evaluations.

@@ -23,7 +23,7 @@ from forking import CONTEXT, run_forked
 from interrupting import interrupted
 from structattn.data import Vocabulary
 from structattn.errors import ConfigError, MissingStructure, ParseError, StructAttnError
-from structattn.files.folders import read_json, read_json_lines
+from structattn.files.json_yaml import read_json, read_json_lines
 from structattn.tasks import ClassifierConfig, get_task
 from structattn.training import (
     DataConfig,

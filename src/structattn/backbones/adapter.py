@@ -21,7 +21,7 @@ from structattn.data.model_config import ADAPTER, model_folder, read_model_confi
 from structattn.data.model_folder import write_model
 from structattn.data.tensors import check_finite, check_like, read_tensors
 from structattn.errors import ConfigError, ParseError, shown
-from structattn.files.folders import require_keys
+from structattn.files.json_yaml import require_keys
 
 LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}hydra.layer.")
 _HEAD_PARTS = ("query", "key", "value")

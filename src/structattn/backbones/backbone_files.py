@@ -10,7 +10,7 @@ from torch import nn
 
 from structattn.data.model_config import check_backbone
 from structattn.errors import ConfigError, require, shown
-from structattn.files.folders import check_counts
+from structattn.files.json_yaml import check_counts
 
 # A folder may come from anyone, so code that it contains or names is never run.
 _DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}

@@ -22,7 +22,7 @@ from structattn.backbones.hydra_layer import HydraLayer
 from structattn.backbones.placement import place_of, read_with
 from structattn.backbones.relation_heads import relation_loss
 from structattn.errors import ConfigError
-from structattn.files.folders import described_by
+from structattn.files.json_yaml import naming_description
 
 
 class HydraModel(nn.Module):
@@ -229,7 +229,7 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
         return HydraModel(backbone_or_model, config_or_folder)
     content = adapter.read_config(config_or_folder)
     backbone: Any = backbone_of(backbone_or_model)
-    with described_by(Path(config_or_folder) / adapter.LAYOUT.config, "heads"):
+    with naming_description(Path(config_or_folder) / adapter.LAYOUT.config, "heads"):
         config = adapter.config_of(content, backbone, config_or_folder)
         with torch.device("meta"):  # no memory is allocated before the parts are known to fit
             planned = HydraLayer(int(backbone.config.hidden_size), config)

@@ -16,7 +16,7 @@ from structattn.backbones import RelationHeads
 from structattn.backbones.hydra_config import HydraConfig
 from structattn.backbones.relation_heads import INITIAL_DEVIATION, attention_of
 from structattn.data.model_config import ADAPTER, header
-from structattn.files.folders import write_json
+from structattn.files.json_yaml import write_json
 
 KIND, PEFT_TYPE = "hydra", "HYDRA"
 

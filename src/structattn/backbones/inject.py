@@ -19,7 +19,7 @@ from structattn.data.model_config import read_model_config
 from structattn.data.tensors import load_tensors
 from structattn.encoders import heads_prior
 from structattn.errors import ConfigError, shown
-from structattn.files.folders import described_by
+from structattn.files.json_yaml import naming_description
 from structattn.priors import PerHead, Prior
 
 
@@ -97,7 +97,7 @@ def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenize
     file = Path(folder) / LAYOUT.config
     content = read_model_config(folder, (KIND,), layout=LAYOUT)
     config: Any = model.config
-    with described_by(file, "priors"):
+    with naming_description(file, "priors"):
         for name, key, here in (
             ("model_type", "base_model_type", config.model_type),
             ("num_heads", "num_heads", config.num_attention_heads),

@@ -26,7 +26,7 @@ from structattn.data.model_folder import read_model
 from structattn.data.saved_model import SavedModel
 from structattn.data.tensors import build_and_load, read_tensors
 from structattn.errors import ConfigError, ParseError, require
-from structattn.files.folders import described_by, write_json
+from structattn.files.json_yaml import naming_description, write_json
 from structattn.files.text import parse_json
 
 _BACKBONE = "backbone"
@@ -111,7 +111,7 @@ class _HydraTaskModel(SavedModel):
                 config = read_model_config(described, [cls.kind])
             except ConfigError as error:
                 raise ConfigError(str(error).replace(str(described / MODEL.config), str(weights))) from None
-            with described_by(weights):
+            with naming_description(weights):
                 model = build_and_load(lambda: cls.from_config(config, described), weights)
         return model.eval()
 

@@ -9,7 +9,7 @@ from structattn.cli.inputs import check_goes_with
 from structattn.cli.lines import table
 from structattn.data.model_card import add_comparison
 from structattn.errors import ConfigError
-from structattn.files.text import replace_text
+from structattn.files.replacing import replace_text
 from structattn.inspection.comparisons import answers_in_words, comparison_table, flips_page
 from structattn.options.hardware import Hardware
 from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool

@@ -5,7 +5,7 @@ from collections.abc import Callable, Collection, Iterator, Sequence
 from pathlib import Path
 
 from structattn.errors import ConfigError, naming
-from structattn.files.folders import read_yaml, write_yaml
+from structattn.files.json_yaml import read_yaml, write_yaml
 from structattn.options.sections import check_sections
 
 NO_VALUES = ("config", "help", "print_config")

@@ -13,7 +13,7 @@ from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs
 from structattn.errors import ConfigError, StructAttnError
 from structattn.explorer.sentences import MOST_WORDS
-from structattn.files.folders import read_json_lines
+from structattn.files.json_yaml import read_json_lines
 from structattn.options.hardware import Hardware
 from structattn.parsing.names import check_parser
 from structattn.training.config import load_config

@@ -4,7 +4,7 @@ from collections.abc import Iterator
 
 from structattn import reproduction
 from structattn.errors import ConfigError
-from structattn.files.text import replace_text
+from structattn.files.replacing import replace_text
 
 
 def command(*, papers: str = "papers", check: bool = False) -> Iterator[str]:

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Sequence
 
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.constituency import Span
+from structattn.syntax.constituency_tree import Span
 
 
 def join_sentences(sentences: Sequence[Sentence]) -> Sentence:

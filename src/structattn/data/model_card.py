@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from structattn.data.model_config import ADAPTER, MODEL, MODEL_TYPE, Layout
-from structattn.files.folders import read_json
-from structattn.files.markdown import escaped, fenced, table_of
-from structattn.files.text import read_text, replace_text
+from structattn.files.json_yaml import read_json
+from structattn.files.markdown import escape_markdown, fence_code, format_table
+from structattn.files.replacing import replace_text
+from structattn.files.text import read_text
 
 CARD = "README.md"
 _COMPARISON = "\n## Comparison\n"
@@ -155,11 +156,11 @@ def _card(config: Mapping[str, Any], layout: Layout, num_bytes: int, trained: Tr
     title = _title(config)
     header = yaml.safe_dump(_metadata(config, kind, title, trained), sort_keys=False, allow_unicode=True)
     sections = [
-        f"---\n{header}---\n\n# {escaped(title, width=_WIDTH)}",
+        f"---\n{header}---\n\n# {escape_markdown(title, width=_WIDTH)}",
         kind.about,
-        fenced(kind.usage.replace("EXAMPLES", _examples(config)), "python"),
+        fence_code(kind.usage.replace("EXAMPLES", _examples(config)), "python"),
         "## Model",
-        table_of(["", ""], _facts(config, layout, num_bytes)),
+        format_table(["", ""], _facts(config, layout, num_bytes)),
         *([] if trained is None else _training(trained)),
         "## Licence\n\nNone is stated. What the model may be used for depends on the terms of its training data and, "
         "where it has one, of its backbone; `license` in the header of this file is for the name of the licence.",
@@ -211,16 +212,16 @@ def _facts(config: Mapping[str, Any], layout: Layout, num_bytes: int) -> Iterato
         if key == "task" and isinstance(value, Mapping):
             value = value.get("name")
         yield key.replace("_", " "), _value(value)
-    yield "file", f"{escaped(layout.weights)}, {num_bytes:,} bytes"
+    yield "file", f"{escape_markdown(layout.weights)}, {num_bytes:,} bytes"
 
 
 def _value(value: object) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{escaped(key)} {_value(one)}" for key, one in value.items() if one is not None)
+        return "; ".join(f"{escape_markdown(key)} {_value(one)}" for key, one in value.items() if one is not None)
     if isinstance(value, Sequence) and not isinstance(value, str):
         more = f", and {len(value) - _MOST_LABELS:,} more" if len(value) > _MOST_LABELS else ""
         return ", ".join(_value(one) for one in value[:_MOST_LABELS]) + more
-    return escaped(value, width=_WIDTH)
+    return escape_markdown(value, width=_WIDTH)
 
 
 def _training(trained: Trained) -> Iterator[str]:
@@ -228,25 +229,29 @@ def _training(trained: Trained) -> Iterator[str]:
 
     names = list(dict.fromkeys(name for values in trained.scores.values() for name in values))
     rows = [
-        [escaped(part), *(f"{values[name]:.4f}" if name in values else "" for name in names)]
+        [escape_markdown(part), *(f"{values[name]:.4f}" if name in values else "" for name in names)]
         for part, values in trained.scores.items()
         if values
     ]
     if rows:
         yield "## Evaluation"
-        yield table_of(["part of the data", *map(escaped, names)], rows)
+        yield format_table(["part of the data", *map(escape_markdown, names)], rows)
         yield "The epoch was chosen on dev."
     yield "## Data"
     if trained.counts:
-        yield table_of(["part", "examples"], [[escaped(name), f"{count:,}"] for name, count in trained.counts.items()])
+        yield format_table(
+            ["part", "examples"], [[escape_markdown(name), f"{count:,}"] for name, count in trained.counts.items()]
+        )
     if trained.checksums:
-        files = [[escaped(Path(path).name), f"`{digest}`"] for path, digest in trained.checksums.items()]
-        yield table_of(["file", "SHA-256"], files)
+        files = [[escape_markdown(Path(path).name), f"`{digest}`"] for path, digest in trained.checksums.items()]
+        yield format_table(["file", "SHA-256"], files)
     yield "## Training"
-    versions = ", ".join(f"{escaped(name)} {escaped(version)}" for name, version in trained.environment.items())
+    versions = ", ".join(
+        f"{escape_markdown(name)} {escape_markdown(version)}" for name, version in trained.environment.items()
+    )
     yield f"Trained with {versions}."
     if trained.command is None:
         yield "The data came from Python, through `structattn.train`, with these values:"
     else:
         yield f"`{trained.command}` makes it again, with these values in `config.yaml`:"
-    yield fenced(yaml.safe_dump(dict(trained.config), sort_keys=False, allow_unicode=True), "yaml")
+    yield fence_code(yaml.safe_dump(dict(trained.config), sort_keys=False, allow_unicode=True), "yaml")

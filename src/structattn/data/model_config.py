@@ -8,7 +8,7 @@ from typing import Any, Literal
 
 import structattn
 from structattn.errors import ConfigError, shown
-from structattn.files.folders import check_counts, read_json
+from structattn.files.json_yaml import check_counts, read_json
 
 MODEL_TYPE = "structattn"
 # Increased when older folders can no longer be read as they are.

@@ -19,7 +19,8 @@ from structattn.data.saved_model import MODEL_KINDS
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
 from structattn.errors import ParseError, shown
-from structattn.files.folders import described_by, replaced_folder, write_json
+from structattn.files.json_yaml import naming_description, write_json
+from structattn.files.replacing import replace_folder
 
 VOCABULARY = "vocabulary.json"
 
@@ -43,7 +44,7 @@ def write_model(
         layout: the layout of a model or of an adapter.
         storage: number format, as in :meth:`SavedModel.save_pretrained`.
     """
-    with replaced_folder(Path(folder)) as temporary:
+    with replace_folder(Path(folder)) as temporary:
         config = write_files(temporary)
         named = {layout.prefix + name: tensor for name, tensor in tensors.items()}
         save_tensors(named, temporary / layout.weights, storage)
@@ -69,7 +70,7 @@ def read_model(
     """
     path = whole_model_folder(folder)
     config = read_model_config(path, kinds, trust_code=trust_code)
-    with described_by(path / MODEL.config):
+    with naming_description(path / MODEL.config):
         model = build_and_load(
             lambda: MODEL_KINDS[config["kind"]](config, path), path / MODEL.weights, prefix=MODEL.prefix
         )

@@ -1,7 +1,7 @@
 """Sentences as subword tokens, the input of a Hugging Face backbone, aligned with their words.
 
 :class:`SubwordBatch` indexes both words and subwords; no model is needed to make one. The alignment is that of
-``syntax/subwords.py``.
+``syntax/word_alignment.py``.
 """
 
 import copy

@@ -14,7 +14,7 @@ from structattn.explorer.drawing import draw, pictures_of
 from structattn.explorer.page import frozen_page
 from structattn.explorer.sentences import MOST_WORDS
 from structattn.explorer.state import State
-from structattn.files.text import replace_text
+from structattn.files.replacing import replace_text
 from structattn.http.requests import RequestError
 from structattn.inspection.figures import sentence_figures
 from structattn.inspection.items import items_of, with_found_trees

@@ -1,12 +1,20 @@
-"""What replacing a file and replacing a folder have in common: temporary names, errors, and locking."""
+"""Files and folders that appear whole or not at all, and folders that only one process at a time writes to."""
 
 import contextlib
 import errno
 import fcntl
+import gzip
+import io
 import os
 import secrets
+import shutil
+import tempfile
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO, TextIO, cast
+
+from structattn.errors import ConfigError
+from structattn.files.text import is_remote, remote_files
 
 #: Errors of a write that does not fit or does not arrive; for an open file, the system reports them without its name.
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -14,22 +22,9 @@ UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
 
 @contextlib.contextmanager
 def naming_written(path: str | os.PathLike[str], temporary: Path | None = None) -> Iterator[None]:
-    """Report a failed write in the block under the name that the caller knows.
+    """Report a failed write in the block under the name that the caller gave, for example on a full disk.
 
-    Args:
-        path: the file or folder that is written.
-        temporary: the name under which it is written until it is whole.
-
-    Raises:
-        OSError: with the path as its ``filename``, for a full disk and the like, and for errors about the temporary
-            name.
-
-    Example:
-        >>> with naming_written("model"), open("/dev/full", "w") as stream:
-        ...     _ = stream.write("a")
-        Traceback (most recent call last):
-        ...
-        OSError: [Errno 28] No space left on device: 'model'
+    The system reports such an error without a name, or with the temporary one.
     """
     try:
         yield
@@ -61,3 +56,128 @@ def alone_in(folder: Path) -> Iterator[None]:
     finally:
         if handle is not None:
             os.close(handle)
+
+
+@contextlib.contextmanager
+def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
+    """Write a text file so that readers see the old one or the whole new one; compressed if it ends in ``.gz``."""
+    with replace_bytes(path) as raw:
+        # No name and no time in the gzip header: the same text gives the same bytes.
+        binary = gzip.GzipFile("", "wb", 6, raw, mtime=0) if os.fspath(path).endswith(".gz") else raw
+        with io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n") as stream:
+            yield stream
+
+
+@contextlib.contextmanager
+def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
+    """Write a binary file under a temporary name beside it, which is renamed once the block succeeds.
+
+    Anything but a plain file, such as ``/dev/stdout``, is written directly; ``s3://`` and the like go through fsspec.
+    """
+    if is_remote(path):
+        with tempfile.TemporaryDirectory() as folder:
+            copy = os.path.join(folder, "copy")
+            with open(copy, "wb") as raw:
+                yield raw
+            with remote_files(path, "write") as (files, name):
+                files.makedirs(name.rpartition("/")[0] or "/", exist_ok=True)
+                files.put_file(copy, name)
+        return
+    target = Path(os.path.realpath(path))  # for circular links, Path.resolve would fail without naming the path
+    in_place = os.path.exists(target) and not target.is_file()
+    written = target if in_place else temporary_name(target, "tmp")
+    try:
+        with naming_written(path, written):
+            target.parent.mkdir(parents=True, exist_ok=True)
+            with open(written, "wb") as raw:
+                yield raw
+        if not in_place:
+            os.replace(written, target)
+    except BaseException:
+        if not in_place:
+            with contextlib.suppress(OSError):  # there may be none; the first error is the one to report
+                written.unlink()
+        raise
+
+
+@contextlib.contextmanager
+def replace_folder(path: Path) -> Iterator[Path]:
+    """Write a folder under a temporary name and put it in place when the ``with`` block succeeds; the last writer wins.
+
+    One that is killed between the two renamings leaves the previous folder under the name ``.<name>.old``.
+    """
+    path = _replaceable(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary, old = temporary_name(path, "new"), path.with_name(f".{path.name}.old")
+    with naming_written(path, temporary):
+        temporary.mkdir()
+    try:
+        with naming_written(path):
+            yield temporary
+        with alone_in(path.parent):
+            if path.exists():
+                remove(old)
+                path.rename(old)
+            temporary.rename(path)
+            remove(old)
+    except BaseException:
+        remove(temporary)
+        with alone_in(path.parent):
+            if old.exists() and not path.exists():
+                old.rename(path)
+        raise
+
+
+def _replaceable(path: Path) -> Path:
+    """The path with a proper name; a process whose working folder is replaced could no longer find any file."""
+    path = path if path.name not in ("", "..") else path.resolve()
+    with contextlib.suppress(FileNotFoundError):  # it may have been removed already
+        if path.is_dir() and Path.cwd().is_relative_to(path.resolve()):
+            raise ConfigError(f"{path}: expected a folder that can be replaced, got one that this process works in")
+    return path
+
+
+def remove(path: Path) -> None:
+    """Remove a file or a folder, if it is there."""
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)
+
+
+@contextlib.contextmanager
+def claim_folder(folder: Path, name: str = "lock") -> Iterator[None]:
+    """Lock a folder for this process; it is created if missing, and removed again if nothing was written.
+
+    The lock is the kernel's, so it ends with the process, however that ends; its file only names the owner.
+    """
+    created = [missing for missing in (folder, *folder.parents) if not missing.exists()]
+    folder.mkdir(parents=True, exist_ok=True)
+    lock = folder / name
+    handle = _lock(lock)
+    try:
+        yield
+    finally:
+        lock.unlink(missing_ok=True)
+        os.close(handle)
+        with contextlib.suppress(OSError):
+            for empty in created or [folder]:
+                empty.rmdir()
+
+
+def _lock(path: Path) -> int:
+    while True:
+        handle = os.open(path, os.O_RDWR | os.O_CREAT, 0o644)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            owner = os.read(handle, 32).decode().strip()
+            os.close(handle)
+            raise ConfigError(f"{path.parent} is in use by process {owner}") from None
+        # Its last owner may have removed the file between the two calls; a lock on a removed file protects nothing.
+        with contextlib.suppress(FileNotFoundError):
+            if os.stat(path).st_ino == os.fstat(handle).st_ino:
+                os.ftruncate(handle, 0)
+                os.write(handle, f"{os.getpid()}\n".encode())
+                return handle
+        os.close(handle)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Sequence
 
 from structattn.errors import ConfigError
-from structattn.files.markdown import escaped
+from structattn.files.markdown import escape_markdown
 from structattn.options.checking import nearest
 from structattn.pictures.html_page import Section, page, table
 from structattn.tasks.metrics import metric
@@ -26,7 +26,7 @@ class _Markdown:
 
     def escape(self, text: str) -> str:
         """Plain text."""
-        return escaped(text)
+        return escape_markdown(text)
 
     def number(self, text: str) -> str:
         """A number, with its sign."""

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from structattn.inspection.attention_map import AttentionMap
-from structattn.syntax.constituency import Span
+from structattn.syntax.constituency_tree import Span
 
 
 def titles_of(maps: Sequence[AttentionMap]) -> list[list[str]]:

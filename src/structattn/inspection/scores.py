@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from structattn.data import Example
-from structattn.files.folders import read_json_lines
+from structattn.files.json_yaml import read_json_lines
 from structattn.pictures import Series, line_chart
 from structattn.tasks import num_words
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from structattn.errors import ConfigError, shown
-from structattn.files.folders import MAX_DEPTH
+from structattn.files.json_yaml import MAX_DEPTH
 
 
 def check_sections(

@@ -7,7 +7,7 @@ from typing import Any
 from structattn.errors import require
 from structattn.syntax import Sentence
 from structattn.syntax.conllu import conllu_rows
-from structattn.syntax.subwords import align_words
+from structattn.syntax.word_alignment import align_words
 
 _COLUMNS = ("id", "form", "lemma", "upos", "xpos", "feats", "head", "deprel")
 

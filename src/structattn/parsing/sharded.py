@@ -8,9 +8,8 @@ from typing import Any
 from tqdm import tqdm  # type: ignore[import-untyped]
 
 from structattn.errors import ConfigError, StructAttnError, require
-from structattn.files.locks import claimed
-from structattn.files.remote import is_remote
-from structattn.files.text import check_readable
+from structattn.files.replacing import claim_folder
+from structattn.files.text import check_readable, is_remote
 from structattn.options.checking import check_known
 from structattn.options.hardware import Hardware
 from structattn.parsing.engines import ENGINES, cluster_address
@@ -79,7 +78,7 @@ def parse_shards(
     for source in sources:
         check_readable(source)
     targets = targets_of(sources, folder)
-    with contextlib.nullcontext() if is_remote(folder) else claimed(Path(folder)):
+    with contextlib.nullcontext() if is_remote(folder) else claim_folder(Path(folder)):
         if not is_remote(folder):
             for leftover in Path(folder).glob(".*.tmp"):
                 leftover.unlink()

@@ -18,8 +18,8 @@ from structattn.data.readers import read_examples
 from structattn.data.treebank.example_rows import Row
 from structattn.data.treebank.parquet import opened, write_parquet
 from structattn.errors import ConfigError, ParseError
-from structattn.files.remote import is_remote, remote_files
-from structattn.files.text import open_bytes, parse_json, replace_text
+from structattn.files.replacing import replace_text
+from structattn.files.text import is_remote, open_bytes, parse_json, remote_files
 from structattn.parsing.documents import TABLES, format_of_texts, texts_of
 from structattn.parsing.parser import Parser
 from structattn.parsing.run import parse_each

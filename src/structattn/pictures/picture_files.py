@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from structattn.errors import ConfigError, require
-from structattn.files.text import replace_text
+from structattn.files.replacing import replace_text
 
 FORMATS = ("svg", "png", "pdf")
 # One page, as large as the picture. No date, so that files do not differ from run to run.

@@ -23,8 +23,8 @@ from structattn.pictures.svg import (
     top_of,
     visible,
 )
-from structattn.syntax.constituency import ConstituencyTree, Span
-from structattn.syntax.dependency import DependencyTree
+from structattn.syntax.constituency_tree import ConstituencyTree, Span
+from structattn.syntax.dependency_tree import DependencyTree
 
 
 def dependency_tree(

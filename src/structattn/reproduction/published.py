@@ -28,7 +28,7 @@ from statistics import mean
 from typing import Any
 
 from structattn.errors import ConfigError
-from structattn.files.folders import read_yaml
+from structattn.files.json_yaml import read_yaml
 from structattn.options.checking import nearest
 from structattn.reproduction.differences import difference
 from structattn.reproduction.figures import OLDER, figure

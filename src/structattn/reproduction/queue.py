@@ -13,7 +13,7 @@ from pathlib import Path
 from statistics import mean
 
 from structattn.errors import StructAttnError
-from structattn.files.folders import read_yaml
+from structattn.files.json_yaml import read_yaml
 from structattn.reproduction.golden import golden_output
 from structattn.reproduction.records import Record, append_record, is_present, read_records, record_of
 from structattn.reproduction.rows import Row

@@ -31,7 +31,7 @@ from pathlib import Path
 from typing import Any
 
 from structattn.errors import ConfigError
-from structattn.files.folders import read_json_lines, read_yaml
+from structattn.files.json_yaml import read_json_lines, read_yaml
 from structattn.options.checking import nearest, parse_seeds
 from structattn.reproduction.rows import COMMANDS, Row
 

@@ -20,7 +20,7 @@ from jaxtyping import Float
 
 from structattn import __version__
 from structattn.errors import ConfigError
-from structattn.files.folders import described_by, read_json, read_json_lines, read_yaml
+from structattn.files.json_yaml import naming_description, read_json, read_json_lines, read_yaml
 from structattn.files.text import parse_json
 from structattn.reproduction.golden import same_output
 from structattn.reproduction.rows import Row, symbolic
@@ -151,7 +151,7 @@ def read_records(row: Row) -> list[Record]:
     known = {item.name for item in dataclasses.fields(Record)}
     found = []
     for values in read_json_lines(row.records, keys=("seed", "config", "metrics", "split")):
-        with described_by(row.records, "a record"):
+        with naming_description(row.records, "a record"):
             found.append(Record(**{name: value for name, value in values.items() if name in known}))
     return found
 

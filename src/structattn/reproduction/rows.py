@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from structattn.errors import ConfigError
-from structattn.files.folders import read_yaml
+from structattn.files.json_yaml import read_yaml
 from structattn.lazy import imported
 from structattn.options.checking import nearest
 

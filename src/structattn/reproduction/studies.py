@@ -4,7 +4,7 @@ import dataclasses
 from collections.abc import Mapping
 from pathlib import Path
 
-from structattn.files.folders import read_json
+from structattn.files.json_yaml import read_json
 from structattn.reproduction.records import Record, check_digest, common_record
 from structattn.reproduction.rows import Row
 from structattn.tasks import get_task

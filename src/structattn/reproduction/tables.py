@@ -23,7 +23,7 @@ from statistics import mean
 from typing import Any
 
 from structattn.errors import ConfigError
-from structattn.files.folders import read_yaml
+from structattn.files.json_yaml import read_yaml
 from structattn.options.checking import nearest
 from structattn.reproduction.curves import learning_curve
 from structattn.reproduction.differences import can_be_resampled, difference_lines, seed_difference_lines

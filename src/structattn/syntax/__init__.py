@@ -2,11 +2,11 @@
 
 from structattn.syntax.brackets import read_brackets, write_brackets
 from structattn.syntax.conllu import format_conllu, read_conllu, write_conllu
-from structattn.syntax.constituency import ConstituencyTree
-from structattn.syntax.dependency import DependencyTree
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.dependency_tree import DependencyTree
 from structattn.syntax.sentence import Sentence
-from structattn.syntax.subwords import align_words, contract_heads
-from structattn.syntax.words import split_words
+from structattn.syntax.tokenisation import split_words
+from structattn.syntax.word_alignment import align_words, contract_heads
 
 __all__ = [
     "ConstituencyTree",

@@ -18,8 +18,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from structattn.errors import ParseError, shown
-from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS, Source, read_lines, replace_text
-from structattn.syntax.constituency import ConstituencyTree
+from structattn.files.replacing import replace_text
+from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS, Source, read_lines
+from structattn.syntax.constituency_tree import ConstituencyTree
 
 Parsed = tuple[list[str], list[str | None], list[tuple[str, int, int]]]
 """Words, tags and spans of one tree."""

@@ -9,8 +9,9 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from structattn.errors import ParseError, shown
-from structattn.files.text import MAX_LINE, MAX_WORDS, Source, read_lines, replace_text
-from structattn.syntax.dependency import DependencyTree, find_cycle
+from structattn.files.replacing import replace_text
+from structattn.files.text import MAX_LINE, MAX_WORDS, Source, read_lines
+from structattn.syntax.dependency_tree import DependencyTree, find_cycle
 from structattn.syntax.sentence import Sentence
 
 _NUM_COLUMNS = 10

@@ -4,11 +4,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from structattn.syntax.words import split_words
+from structattn.syntax.tokenisation import split_words
 
 if TYPE_CHECKING:
-    from structattn.syntax.constituency import ConstituencyTree
-    from structattn.syntax.dependency import DependencyTree
+    from structattn.syntax.constituency_tree import ConstituencyTree
+    from structattn.syntax.dependency_tree import DependencyTree
 
 TRUNCATED = "truncated_from"
 """The field of ``metadata`` with the number of words before truncation."""

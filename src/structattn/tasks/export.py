@@ -20,7 +20,7 @@ from torch.export import Dim, ExportedProgram
 from structattn.data import Example, SentenceBatch
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError, MissingStructure, StructAttnError
-from structattn.files.text import replace_bytes
+from structattn.files.replacing import replace_bytes
 from structattn.functional.token2token import written_out
 from structattn.layers.modes import evaluating
 from structattn.tasks.batch import TaskBatch

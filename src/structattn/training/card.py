@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from structattn.data.model_card import Trained, write_card
-from structattn.files.folders import read_json
+from structattn.files.json_yaml import read_json
 from structattn.training.examples import FROM_PYTHON
 from structattn.training.folder import RunFolder
 

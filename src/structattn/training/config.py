@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 
 from structattn.data.phrase_trees import TreeSource, Unary
 from structattn.errors import ConfigError, naming
-from structattn.files.folders import read_yaml, write_yaml
+from structattn.files.json_yaml import read_yaml, write_yaml
 from structattn.options.checking import Option, check, check_choices, explain
 from structattn.options.hardware import Device, MixedPrecision, OnHardware
 from structattn.options.sections import check_sections

@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 
 import torch
 
-from structattn.files.folders import described_by, read_json, remove, write_json
+from structattn.files.json_yaml import naming_description, read_json, write_json
+from structattn.files.replacing import remove
 from structattn.training import machine
 from structattn.training.card import write_run_card
 from structattn.training.folder import RunFolder, plain
@@ -79,7 +80,7 @@ def carry_out(
             machine.from_first(folder.end)
         machine.from_first(lambda: remove(folder.checkpoints))
         values = machine.from_first(lambda: read_json(folder.result))
-        with described_by(folder.result, "a result"):
+        with naming_description(folder.result, "a result"):
             return read(folder, values)
 
 

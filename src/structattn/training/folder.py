@@ -24,8 +24,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn.errors import ConfigError
-from structattn.files.folders import read_json, read_yaml, remove, write_json, write_yaml
-from structattn.files.locks import claimed
+from structattn.files.json_yaml import read_json, read_yaml, write_json, write_yaml
+from structattn.files.replacing import claim_folder, remove
 
 if TYPE_CHECKING:
     from structattn.data import Example
@@ -46,7 +46,7 @@ class RunFolder:
 
     Example:
         >>> import tempfile
-        >>> from structattn.files.folders import read_json_lines, write_json_lines
+        >>> from structattn.files.json_yaml import read_json_lines, write_json_lines
         >>> folder = RunFolder(Path(tempfile.mkdtemp()) / "run")
         >>> with folder.claimed():
         ...     write_json_lines(folder.metrics, [{"step": 1, "accuracy": 0.5}])
@@ -96,7 +96,7 @@ class RunFolder:
         Raises:
             ConfigError: if another process holds it.
         """
-        with claimed(self.path, _LOCK):
+        with claim_folder(self.path, _LOCK):
             yield
 
     def check_free(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:

@@ -23,14 +23,8 @@ from torch import Tensor, nn
 
 from structattn.data.tensors import load_tensors, save_tensors
 from structattn.errors import ParseError, StructAttnError, require
-from structattn.files.folders import (
-    described_by,
-    read_json,
-    read_json_lines,
-    replaced_folder,
-    write_json,
-    write_json_lines,
-)
+from structattn.files.json_yaml import naming_description, read_json, read_json_lines, write_json, write_json_lines
+from structattn.files.replacing import replace_folder
 from structattn.tasks import Metric
 from structattn.tasks.memory import explained_memory
 from structattn.training import machine, sharding
@@ -290,7 +284,7 @@ class _Loop:
         optimizer = sharding.whole_state(self.optimizer)
         if not machine.is_first():
             return
-        with replaced_folder(self.folder.checkpoints / _LATEST) as temporary:
+        with replace_folder(self.folder.checkpoints / _LATEST) as temporary:
             save_tensors(self.learner.module.state_dict(), temporary / _WEIGHTS)
             save_optimizer(optimizer, temporary)
             self.averaging.save(temporary)
@@ -312,7 +306,7 @@ class _Loop:
             sharding.scatter(self.learner.module, self.module)
         load_optimizer(self.optimizer, checkpoint)
         self.averaging.load(checkpoint, self.accelerator.device)
-        with described_by(checkpoint / _STATES, "the state of a run"):
+        with naming_description(checkpoint / _STATES, "the state of a run"):
             self.schedule.load_state_dict(states["schedule"])
             if self.accelerator.scaler is not None and states["scaler"] is not None:
                 self.accelerator.scaler.load_state_dict(states["scaler"])

@@ -8,7 +8,7 @@ from structattn.data.model_config import MODEL, model_folder
 from structattn.data.model_folder import read_model
 from structattn.data.saved_model import TREE_PARSER
 from structattn.errors import ConfigError
-from structattn.files.folders import described_by, read_json
+from structattn.files.json_yaml import naming_description, read_json
 
 if TYPE_CHECKING:
     from structattn.parsing import MissingTrees
@@ -87,7 +87,7 @@ def _tree_finder(file: Path, parser: str | None, trusted: bool) -> "MissingTrees
 
     if remembered is None:
         return parsing.MissingTrees(str(parser), structures=STRUCTURES)
-    with described_by(file):
+    with naming_description(file):
         name, version = str(remembered["name"]), str(remembered["version"])
         structures = str(remembered.get("structures", "dependency")).split()
     if parser is not None:

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from structattn.errors import ConfigError
-from structattn.files.folders import read_json, read_json_lines
+from structattn.files.json_yaml import read_json, read_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.training.config import RunConfig, load_config
 from structattn.training.folder import RunFolder

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Protocol, runtime_checkable
 
-from structattn.files.folders import read_yaml
+from structattn.files.json_yaml import read_yaml
 from structattn.training.folder import RunFolder
 
 LOGGER = logging.getLogger("structattn.training")

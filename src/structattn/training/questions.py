@@ -28,7 +28,8 @@ from structattn.backbones.adapter import config_of, read_config
 from structattn.backbones.backbone_facts import max_input_length
 from structattn.backbones.squad import read_squad
 from structattn.errors import ConfigError
-from structattn.files.folders import replaced_folder, write_json, write_json_lines
+from structattn.files.json_yaml import write_json, write_json_lines
+from structattn.files.replacing import replace_folder
 from structattn.training import machine
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
@@ -113,7 +114,7 @@ def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str
             batch_size=run.optimization.batch_size,
         )
     if machine.is_first():
-        with replaced_folder(folder.best) as temporary:
+        with replace_folder(folder.best) as temporary:
             saved: Any = model
             saved.save_pretrained(temporary)
             tokenizer.save_pretrained(temporary)

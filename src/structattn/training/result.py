@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from structattn.files.folders import described_by, read_json
+from structattn.files.json_yaml import naming_description, read_json
 from structattn.training.folder import RunFolder
 
 
@@ -43,7 +43,7 @@ def read_result(folder: RunFolder) -> RunResult:
         ParseError: if it is missing or damaged; the message names the file.
     """
     values = read_json(folder.result)
-    with described_by(folder.result, "a result"):
+    with naming_description(folder.result, "a result"):
         return result_of(folder, values)
 
 

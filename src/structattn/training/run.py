@@ -17,7 +17,7 @@ from torch import Tensor, nn
 from structattn.data import Example
 from structattn.data.model_config import check_trusted
 from structattn.errors import ConfigError
-from structattn.files.folders import read_json_lines, write_json_lines
+from structattn.files.json_yaml import read_json_lines, write_json_lines
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
 from structattn.training import machine

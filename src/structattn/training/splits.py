@@ -8,7 +8,7 @@ from pathlib import Path
 
 from structattn.data import Example
 from structattn.errors import ConfigError
-from structattn.files.folders import read_json, read_json_lines, write_json, write_json_lines
+from structattn.files.json_yaml import read_json, read_json_lines, write_json, write_json_lines
 from structattn.tasks import Evaluation
 from structattn.training.folder import RunFolder, prediction_rows
 

@@ -13,7 +13,7 @@ import numpy as np
 import torch
 
 from structattn.data.tensors import read_tensors, save_tensors
-from structattn.files.folders import described_by, read_json, write_json
+from structattn.files.json_yaml import naming_description, read_json, write_json
 from structattn.training.sharding import shard_state
 
 
@@ -38,7 +38,7 @@ def load_optimizer(optimizer: Any, folder: Path) -> None:
     file = folder / "optimizer.json"
     saved = read_json(file, keys=("values", "groups"))
     tensors = read_tensors(folder / "optimizer.safetensors")
-    with described_by(file, "the state of an optimizer"):
+    with naming_description(file, "the state of an optimizer"):
         state: dict[int, dict[str, Any]] = {}
         for key, value in (tensors | saved["values"]).items():
             index, name = key.split(".", 1)

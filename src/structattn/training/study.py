@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from structattn import training
 from structattn.errors import ConfigError, naming, require
-from structattn.files.folders import read_json, read_yaml, write_json
+from structattn.files.json_yaml import read_json, read_yaml, write_json
 from structattn.options.checking import nearest
 from structattn.training.config import RunConfig, save_config
 from structattn.training.examples import check_run

@@ -13,8 +13,16 @@ from typing import Any, Literal
 from structattn.data.example import Example
 from structattn.data.readers.fields import Column
 from structattn.errors import ConfigError, ParseError, shown, source_name
-from structattn.files.remote import is_remote, remote_files
-from structattn.files.text import MAX_WORDS, Source, is_parquet, is_pipe, parse_json, read_lines
+from structattn.files.text import (
+    MAX_WORDS,
+    Source,
+    is_parquet,
+    is_pipe,
+    is_remote,
+    parse_json,
+    read_lines,
+    remote_files,
+)
 from structattn.tables import Table, named
 
 Phrases = Literal["none", "all", "unique", "weighted"]

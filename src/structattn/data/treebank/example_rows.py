@@ -13,7 +13,8 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers.json_records import json_objects
 from structattn.errors import ParseError
-from structattn.files.text import Source, replace_text
+from structattn.files.replacing import replace_text
+from structattn.files.text import Source
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.conllu import conllu_rows
 

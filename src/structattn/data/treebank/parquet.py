@@ -10,7 +10,8 @@ from structattn.data.example import Example
 from structattn.data.treebank.example_rows import Row, examples_of_rows, rows_of
 from structattn.data.treebank.schema import NAMES, check_limits, check_schema, in_own_types, schema
 from structattn.errors import ParseError, require
-from structattn.files.text import Source, open_bytes, replace_bytes
+from structattn.files.replacing import replace_bytes
+from structattn.files.text import Source, open_bytes
 
 BATCH = 4096
 """Number of rows in memory at a time, and of a row group."""

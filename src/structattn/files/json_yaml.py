@@ -1,19 +1,15 @@
-"""JSON and YAML files, and folders that appear atomically: shared by everything that this library saves.
-
-A folder may be untrusted: only plain values of limited size and depth are read.
-"""
+"""JSON and YAML files. They may be untrusted: only plain values of limited size and depth are read."""
 
 import contextlib
 import json
 import os
-import shutil
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
 from structattn.errors import ConfigError, ParseError, StructAttnError, shown
-from structattn.files.replacing import alone_in, naming_written, temporary_name
-from structattn.files.text import MAX_LINE, parse_json, read_lines, read_text, replace_text
+from structattn.files.replacing import replace_text
+from structattn.files.text import MAX_LINE, parse_json, read_lines, read_text
 
 MAX_DEPTH = 100
 """How deeply the values of one file may be nested."""
@@ -43,15 +39,7 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json_lines(path: Path, *, keys: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
-    """Stream JSON objects, one per line.
-
-    Args:
-        path: the file.
-        keys: the keys that each object must have.
-
-    Raises:
-        ParseError: with file and line, if the file is missing, or a line is not a JSON object or lacks a key.
-    """
+    """Stream JSON objects, one per line, each of which must have these keys."""
     for number, line in read_lines(path):
         try:
             row = parse_json(line)
@@ -64,15 +52,7 @@ def read_json_lines(path: Path, *, keys: Iterable[str] = ()) -> Iterator[dict[st
 
 
 def read_json(path: Path, *, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """One JSON object.
-
-    Args:
-        path: the file.
-        keys: the keys that the object must have.
-
-    Raises:
-        ParseError: with the file, if it is missing, contains anything else, or lacks a key.
-    """
+    """One JSON object, which must have these keys."""
     text = read_text(path, max_bytes=MAX_LINE)
     try:
         value = parse_json(text)
@@ -80,34 +60,21 @@ def read_json(path: Path, *, keys: Iterable[str] = ()) -> dict[str, Any]:
         raise ParseError(f"expected a JSON object, the file is damaged: {error}", file=path) from None
     if not isinstance(value, dict):
         raise ParseError(f"expected a JSON object, got {type(value).__name__}", file=path)
-    if excess := _excess(value):
+    if excess := _describe_excess(value):
         raise ParseError(excess, file=path)
     require_keys(value, keys, path)
     return value
 
 
 def require_keys(value: Mapping[str, Any], keys: Iterable[str], path: Path, *, line: int | None = None) -> None:
-    """Refuse an object that lacks a key.
-
-    Raises:
-        ParseError: with the file, and the line if there is one.
-    """
+    """Refuse an object that lacks a key; the error names the file, and the line if there is one."""
     for key in keys:
         if key not in value:
             raise ParseError(f"expected the key {key!r}, it is missing", file=path, line=line)
 
 
 def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES) -> dict[str, Any]:
-    """The keys and values of a configuration, or of a longer file.
-
-    Args:
-        path: the file.
-        max_values: maximum number of values; the number of bytes per value is limited as in a configuration.
-
-    Raises:
-        ConfigError: with the file, if it is missing, not YAML, beyond the limits of ``yaml_text``, or not keys and
-            values.
-    """
+    """The keys and values of a configuration, or of a longer file with as many bytes for each of its values."""
     import yaml
 
     try:
@@ -123,7 +90,7 @@ def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES
         raise ConfigError(f"{path}: expected YAML: {' '.join(str(error).split())}") from None
     if not isinstance(values, dict):
         raise ConfigError(f"{path}: expected keys and values, got {type(values).__name__}")
-    if excess := _excess(values):
+    if excess := _describe_excess(values):
         raise ConfigError(f"{path}: {excess}")
     return values
 
@@ -137,16 +104,7 @@ def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
 
 
 def yaml_text(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES) -> str:
-    """The text of a YAML file, after checking that it has neither too many values nor too deep ones.
-
-    Args:
-        path: the file.
-        max_values: maximum number of values, an alias counted as what it stands for.
-
-    Raises:
-        ConfigError: with the file, if it is missing, has more than ``max_values`` values or more than 100 bytes for
-            each of them, or is nested more deeply than Python can read.
-    """
+    """The text of a YAML file, after checking that it has neither too many values nor too deep ones."""
     import yaml
 
     text = _yaml_text(path, max_values)
@@ -168,45 +126,41 @@ def _yaml_text(path: str | os.PathLike[str], max_values: int) -> str:
 
 def _check_size(root: Any, path: str | os.PathLike[str], max_values: int) -> None:
     """Count values on the nodes, which share what an alias stands for, before the aliases are expanded."""
-    if root is not None and _num_values(root, {}, max_values) > max_values:
+    if root is not None and _count_values(root, {}, max_values) > max_values:
         raise ConfigError(f"{path}: expected at most {max_values:,} values, aliases included, got more")
 
 
-def _num_values(node: Any, known: dict[int, int], most: int) -> int:
+def _count_values(node: Any, counts: dict[int, int], most: int) -> int:
     """How many values a YAML node makes, aliases included; a node within itself makes infinitely many."""
-    if id(node) in known:
-        return known[id(node)]
+    if id(node) in counts:
+        return counts[id(node)]
     children = [] if isinstance(node.value, str) else node.value
-    known[id(node)] = most + 1  # as long as its children are counted
+    counts[id(node)] = most + 1  # as long as its children are counted
     parts = [part for child in children for part in (child if isinstance(child, tuple) else (child,))]
-    known[id(node)] = 1 + sum(_num_values(part, known, most) for part in parts)
-    return known[id(node)]
+    counts[id(node)] = 1 + sum(_count_values(part, counts, most) for part in parts)
+    return counts[id(node)]
 
 
 def check_counts(content: Mapping[str, Any], file: Path) -> None:
-    """Refuse too many layers or steps; building them takes time even where they get no memory.
-
-    Raises:
-        ConfigError: with the file and the key.
-    """
-    inner: list[Any] = [content]
-    for one in inner:
-        for key, value in one.items() if isinstance(one, dict) else enumerate(one):
+    """Refuse too many layers or steps; building them takes time even where they get no memory."""
+    collections: list[Any] = [content]
+    for collection in collections:
+        for key, value in collection.items() if isinstance(collection, dict) else enumerate(collection):
             if isinstance(value, dict | list):
-                inner.append(value)
+                collections.append(value)
             elif isinstance(value, int) and value > MAX_LAYERS and ("layer" in str(key) or key == "num_steps"):
                 raise ConfigError(f"{file}: {key}: expected at most {MAX_LAYERS:,}, got {value:,}")
 
 
-def _excess(value: Any) -> str | None:
+def _describe_excess(value: Any) -> str | None:
     """The error for values that are nested too deeply, or for a number that is too large; without recursion."""
     level = [value]
     for _ in range(MAX_DEPTH):
         inner: list[Any] = []
-        for one in level:
-            if isinstance(one, dict | list):
-                inner += one.values() if isinstance(one, dict) else one
-            elif isinstance(one, int) and abs(one) >= MAX_INTEGER:
+        for item in level:
+            if isinstance(item, dict | list):
+                inner += item.values() if isinstance(item, dict) else item
+            elif isinstance(item, int) and abs(item) >= MAX_INTEGER:
                 return "expected whole numbers below 2**64, got a larger one"
         if not inner:
             return None
@@ -215,20 +169,8 @@ def _excess(value: Any) -> str | None:
 
 
 @contextlib.contextmanager
-def described_by(file: Path, what: str = "a model") -> Iterator[None]:
-    """Build what a file describes within the ``with`` block; errors there name the file.
-
-    Raises:
-        ParseError: if a key is missing, or the description makes the builder fail in any way.
-        ConfigError: if the builder refuses it.
-
-    Example:
-        >>> with described_by(Path("config.json")):
-        ...     {"dim": 4}["num_heads"]
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ParseError: config.json: expected the key 'num_heads', it is missing
-    """
+def naming_description(file: Path, kind: str = "a model") -> Iterator[None]:
+    """Build what a file describes within the ``with`` block: whatever fails there is an error that names the file."""
     try:
         yield
     except ConfigError as error:
@@ -241,61 +183,4 @@ def described_by(file: Path, what: str = "a model") -> Iterator[None]:
         raise ParseError(f"expected the key {shown(error.args[0])}, it is missing", file=file) from None
     except Exception as error:  # a hand-made description may fail anywhere, in torch too
         reason = str(error).strip().split("\n")[0][:_LONGEST_REASON]
-        raise ParseError(f"expected {what} that can be built: {reason}", file=file) from error
-
-
-@contextlib.contextmanager
-def replaced_folder(path: Path) -> Iterator[Path]:
-    """Write a folder under a temporary name and put it in place when the ``with`` block succeeds.
-
-    Of several concurrent writers, the last one to finish wins. One that is killed between the two renamings leaves the
-    previous folder under the name ``.<name>.old``.
-
-    Raises:
-        ConfigError: for the working folder, or one above it.
-
-    Example:
-        >>> import tempfile
-        >>> target = Path(tempfile.mkdtemp()) / "model"
-        >>> with replaced_folder(target) as temporary:
-        ...     _ = (temporary / "a.txt").write_text("done")
-        >>> [item.name for item in target.parent.iterdir()]
-        ['model']
-    """
-    path = _replaceable(path)
-    path.parent.mkdir(parents=True, exist_ok=True)
-    temporary, old = temporary_name(path, "new"), path.with_name(f".{path.name}.old")
-    with naming_written(path, temporary):
-        temporary.mkdir()
-    try:
-        with naming_written(path):
-            yield temporary
-        with alone_in(path.parent):
-            if path.exists():
-                remove(old)
-                path.rename(old)
-            temporary.rename(path)
-            remove(old)
-    except BaseException:
-        remove(temporary)
-        with alone_in(path.parent):
-            if old.exists() and not path.exists():
-                old.rename(path)
-        raise
-
-
-def _replaceable(path: Path) -> Path:
-    """The path with a proper name; a process whose working folder is replaced could no longer find any file."""
-    path = path if path.name not in ("", "..") else path.resolve()
-    with contextlib.suppress(FileNotFoundError):  # it may have been removed already
-        if path.is_dir() and Path.cwd().is_relative_to(path.resolve()):
-            raise ConfigError(f"{path}: expected a folder that can be replaced, got one that this process works in")
-    return path
-
-
-def remove(path: Path) -> None:
-    """Remove a file or a folder, if it is there."""
-    if path.is_dir() and not path.is_symlink():
-        shutil.rmtree(path)
-    else:
-        path.unlink(missing_ok=True)
+        raise ParseError(f"expected {kind} that can be built: {reason}", file=file) from error

@@ -7,7 +7,7 @@ import bisect
 from collections.abc import Collection, Sequence
 from typing import overload
 
-from structattn.syntax.dependency import DependencyTree
+from structattn.syntax.dependency_tree import DependencyTree
 
 Offsets = tuple[int, int]
 """Half-open character offsets ``(start, end)`` into a text."""

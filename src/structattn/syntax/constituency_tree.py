@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Literal
 
-from structattn.syntax.dependency import DependencyTree
+from structattn.syntax.dependency_tree import DependencyTree
 
 Span = tuple[str, int, int]
 """A labelled phrase: label, first word, word after the last."""
