@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.markdown import header, line
 from structattn.options.hardware import Hardware
-from structattn.parsing import Parser, attachment, parse, parser_of
+from structattn.parsing import Parser, attachment, load_parser, parse
 from structattn.syntax import read_conllu
 
 COLUMNS = ("treebank", "parser", "UAS", "LAS", "tags", "sentences per second of the processor", "of the clock")
@@ -52,7 +52,7 @@ def main() -> None:
     torch.set_num_threads(chosen.threads)
     precision = Hardware("cpu", chosen.mixed_precision)
     ours = {name for name in chosen.parsers if name == "en" or name.startswith("structattn:")}
-    parsers = [parser_of(name, precision if name in ours else None) for name in chosen.parsers]
+    parsers = [load_parser(name, precision if name in ours else None) for name in chosen.parsers]
     print(header(COLUMNS), flush=True)
     known = {one.name: [sentence for sentence in read_conllu(one) if len(sentence)] for one in chosen.treebanks}
     for name, gold in known.items() or [("docs", [])]:

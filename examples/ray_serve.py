@@ -18,7 +18,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 import structattn as sa
-from structattn.parsing import parser_of
+from structattn.parsing import load_parser
 from structattn.serving import ModelService, reply_to
 
 
@@ -28,7 +28,7 @@ class Replica:
     """One copy of the model."""
 
     def __init__(self, run: str) -> None:
-        self.service = ModelService(sa.load(run), parser_of("en"))
+        self.service = ModelService(sa.load(run), load_parser("en"))
 
     async def __call__(self, request: Request) -> Response:
         if request.url.path not in self.service.paths or request.method != "POST":

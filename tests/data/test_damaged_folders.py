@@ -31,7 +31,7 @@ from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders.build import build
 from structattn.encoders.table import BUILDERS, needs_backbone, options_of
 from structattn.errors import ParseError, StructAttnError
-from structattn.parsing import build_parser, load_parser
+from structattn.parsing import build_parser, read_parser
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, build_decoder, get_task
 
@@ -97,7 +97,7 @@ KINDS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any], tuple[str,
     "texts": (sequence_model, sa.load, ("config.json", "vocabulary.json", "target.json")),
     "facts": (fact_model, sa.load, ("config.json",)),
     "trees": (tree_model, sa.load, ("config.json",)),
-    "parser": (parser, load_parser, ("config.json", "words.json")),
+    "parser": (parser, read_parser, ("config.json", "words.json")),
     "adapter": (adapter, lambda folder: add_heads(tiny("bert"), folder), ("adapter_config.json",)),
     "task": (
         task_model,

@@ -11,7 +11,7 @@ import structattn as sa
 from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples, recognise_format
 from structattn.errors import ParseError
-from structattn.parsing import Document, documents_of, sentences_of_examples
+from structattn.parsing import Document, read_documents, read_sentences
 from structattn.syntax import Sentence
 from structattn.tasks import SENTIMENT, Prediction
 from structattn.tasks.answering import answers_by_length
@@ -51,7 +51,7 @@ def treebank(tmp_path: Path) -> Path:
 
 def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", *REVIEWS, {"label": True, "words": ["hush", "now"], "text=": "x"})
-    first, second, _, words = documents_of(path)
+    first, second, _, words = read_documents(path)
     assert first == Document("It is fine. Really!", "a", {"label": "1", "rating": "9"})
     assert second.text == "It is dull\n\nSorry!"
     assert words == Sentence(["hush", "now"], metadata={"sent_id": "3", "label": "True"})
@@ -70,13 +70,13 @@ def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> Non
 )
 def test_lines_that_are_no_documents(tmp_path: Path, item: object, message: str) -> None:
     with pytest.raises(ParseError, match=message) as caught:
-        list(documents_of(write(tmp_path / "a.jsonl", {"text": "fine"}, item)))
+        list(read_documents(write(tmp_path / "a.jsonl", {"text": "fine"}, item)))
     assert caught.value.line == 2
 
 
 def test_the_sentences_of_a_pair_have_names_of_their_own_and_not_its_label(tmp_path: Path) -> None:
     pair = {"premise": "a cat", "hypothesis": "b", "label": "entailment"}
-    found = list(sentences_of_examples(write(tmp_path / "a.jsonl", pair), "json"))
+    found = list(read_sentences(write(tmp_path / "a.jsonl", pair), "json"))
     assert [(one.words, one.metadata) for one in found] == [
         (("a", "cat"), {"sent_id": "0-1"}),
         (("b",), {"sent_id": "0-2"}),

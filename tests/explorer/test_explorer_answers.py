@@ -21,7 +21,7 @@ from structattn.explorer.packing import unpack
 from structattn.explorer.sentences import record_of
 from structattn.http.requests import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
-from structattn.parsing.missing import MissingTrees
+from structattn.parsing.missing_trees import MissingTrees
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder

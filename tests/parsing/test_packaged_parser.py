@@ -20,10 +20,10 @@ import structattn as sa
 from structattn.data import Example
 from structattn.errors import ConfigError, MissingStructure
 from structattn.explorer import save_plots
-from structattn.parsing import MissingTrees, TreeParser, load_parser, parser_of, to_pandas, to_spacy
+from structattn.parsing import MissingTrees, TreeParser, load_parser, read_parser, to_pandas, to_spacy
 from structattn.parsing import conversion as conversions
-from structattn.parsing.missing import parse_cache
-from structattn.parsing.names import PACKAGED
+from structattn.parsing.missing_trees import locate_cache
+from structattn.parsing.parsers import PACKAGED
 from structattn.syntax import Sentence, format_conllu
 from structattn.tasks import SentenceModel, get_task
 from structattn.training import ParserConfig, RunResult
@@ -98,16 +98,16 @@ def test_it_finds_plain_english_trees(text: str) -> None:
     (found,) = sa.parse(text)
     assert found.dependency is not None
     assert found.dependency.heads == SENTENCES[text]
-    assert found.metadata == {"sent_id": "1-1", "text": text, "parser": f"en {parser_of('en').version}"}
+    assert found.metadata == {"sent_id": "1-1", "text": text, "parser": f"en {load_parser('en').version}"}
 
 
 def test_it_is_read_once() -> None:
-    parser = parser_of("en")
+    parser = load_parser("en")
     assert isinstance(parser, TreeParser)
-    assert parser_of("en") is parser
+    assert load_parser("en") is parser
     assert parser.name == "en"
     assert str(parser.version).startswith(f"{sa.__version__}+")
-    found = load_parser(MODEL).parse([Sentence(["Kids", "wash"])])
+    found = read_parser(MODEL).parse([Sentence(["Kids", "wash"])])
     assert found[0].dependency == sa.parse([["Kids", "wash"]])[0].dependency
 
 
@@ -141,7 +141,7 @@ def test_what_a_treebank_says_beside_the_tree_is_kept(tmp_path: Path) -> None:
     assert lines[:4] == [
         "# sent_id = 7",
         "# a remark",
-        f"# parser = en {parser_of('en').version}",
+        f"# parser = en {load_parser('en').version}",
         "1-2\tDon't\t_\t_\t_\t_\t_\t_\t_\tSpaceAfter=No",
     ]
     beside = (
@@ -209,9 +209,9 @@ def test_sentences_keep_their_own_trees_and_tags(tmp_path: Path) -> None:
     assert pair.sentences[1].tags == ("X", "Y")
     assert pair.sentences[1].metadata == {"text": "Dogs bark"}
     assert pair.sentences[1].dependency == sa.parse([["Dogs", "bark"]])[0].dependency
-    assert (pair.label, pair.id, pair.weight, find_trees.found) == ("x", "7", 2.0, 1)
+    assert (pair.label, pair.id, pair.weight, find_trees.count) == ("x", "7", 2.0, 1)
     assert empty.sentences[0].dependency is None
-    assert find_trees.record == {"name": "en", "version": parser_of("en").version, "structures": "dependency"}
+    assert find_trees.record == {"name": "en", "version": load_parser("en").version, "structures": "dependency"}
 
 
 def test_phrases_follow_from_dependencies_that_are_there_or_are_found() -> None:
@@ -220,7 +220,7 @@ def test_phrases_follow_from_dependencies_that_are_there_or_are_found() -> None:
     with_heads = Sentence(["Dogs", "bark"], dependency=sa.DependencyTree([0, 1]))
     find_trees = MissingTrees("en", structures=["constituency"])
     pair, single = find_trees([Example((own, with_heads)), Example("Two kids wash")])
-    assert find_trees.found == 2
+    assert find_trees.count == 2
     assert pair.sentences[0] is own
     shown = [one.constituency.to_brackets() for one in (*pair.sentences, *single.sentences) if one.constituency]
     assert shown == ["(S Dogs bark)", "(X Dogs bark)", "(root (nsubj Two kids) wash)"]
@@ -248,22 +248,22 @@ def test_another_version_is_used_with_a_warning(caplog: pytest.LogCaptureFixture
             find_trees([Example((Sentence(["Dogs", "bark"]),))])
     assert [record.getMessage() for record in caplog.records] == [
         "this model's training data was parsed by en 0.0+x; here it is "
-        f"{parser_of('en').version}, which may give different trees"
+        f"{load_parser('en').version}, which may give different trees"
     ]
     assert find_trees.record["version"] == "0.0+x"
 
 
 def test_without_a_folder_for_caches_nothing_is_kept(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "caches"))
-    assert parse_cache() == tmp_path / "caches" / "structattn" / "parses.sqlite"
+    assert locate_cache() == tmp_path / "caches" / "structattn" / "parses.sqlite"
     (tmp_path / "file").touch()
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "file"))
-    assert parse_cache() is None
+    assert locate_cache() is None
 
 
 def test_a_run_remembers_its_parser(trained: RunResult, caplog: pytest.LogCaptureFixture) -> None:
     saved = json.loads((trained.folder / "best" / "config.json").read_text())
-    assert saved["tree_parser"] == {"name": "en", "version": parser_of("en").version, "structures": "dependency"}
+    assert saved["tree_parser"] == {"name": "en", "version": load_parser("en").version, "structures": "dependency"}
     model = sa.load(trained.folder)
     text, sentence = "The kids bark", sa.parse("The kids bark")[0]
     assert model.predict([text])[0].probabilities == model.predict([sentence])[0].probabilities
@@ -313,14 +313,14 @@ def test_from_raw_text_to_an_answer_on_the_command_line(call: Call, tmp_path: Pa
     words = ["--task", "classification", "--encoder", "ms_san", "--options.dim", 6, "--optimization.epochs", 1]
     code, _, log = call("train", *words, "--data.train", data, "--data.dev", data, "--out", run)
     assert code == 0, log
-    assert f"trees: 16 sentences had none; found by en {parser_of('en').version}, kept in {parse_cache()}" in log
+    assert f"trees: 16 sentences had none; found by en {load_parser('en').version}, kept in {locate_cache()}" in log
     code, printed, log = call("eval", run, "--data", data, "--json")
     assert (code, json.loads(printed)["examples"]) == (0, 8), log
-    assert f"trees: 8 sentences had none; found by en {parser_of('en').version}, kept in {parse_cache()}" in log
+    assert f"trees: 8 sentences had none; found by en {load_parser('en').version}, kept in {locate_cache()}" in log
     (tmp_path / "new.txt").write_text("a dull film\nfine\n", encoding="utf-8")
     code, printed, log = call("predict", run, "--data", tmp_path / "new.txt", "--format", "text")
     assert (code, len(printed.splitlines())) == (0, 2), log
-    assert f"trees: 2 sentences had none; found by en {parser_of('en').version}, not kept" in log
+    assert f"trees: 2 sentences had none; found by en {load_parser('en').version}, not kept" in log
     assert call("predict", run, "--data", tmp_path / "new.txt", "--format", "text", "--parser", "en")[1] == printed
     code, _, log = call("predict", run, "--data", tmp_path / "new.txt", "--format", "text", "--parser", "none")
     assert code == 2

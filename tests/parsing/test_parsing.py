@@ -19,7 +19,7 @@ from backbones import minilm_tokenizer, tiny
 from interrupting import interrupted
 from structattn.data import agreement_treebank
 from structattn.errors import ConfigError, ParseError
-from structattn.parsing import TreeParser, attachment, build_parser, load_parser
+from structattn.parsing import TreeParser, attachment, build_parser, read_parser
 from structattn.parsing.batches import parse_in_batches, side_by_side
 from structattn.parsing.files import read_gold
 from structattn.parsing.saved import fingerprint
@@ -268,7 +268,7 @@ def test_attachment_counts_punctuation_and_tells_subtypes_apart() -> None:
 def test_a_folder_brings_back_the_same_parser(gold: list[Sentence], parser: TreeCRF, tmp_path: Path) -> None:
     parser.save_pretrained(tmp_path / "parser")
     shutil.move(tmp_path / "parser", tmp_path / "elsewhere")
-    assert load_parser(tmp_path / "elsewhere").predict(gold) == parser.predict(gold)
+    assert read_parser(tmp_path / "elsewhere").predict(gold) == parser.predict(gold)
     assert {file.suffix for file in (tmp_path / "elsewhere").iterdir()} == {".json", ".md", ".safetensors"}
 
 
@@ -289,7 +289,7 @@ def test_hashed_words_need_no_list(gold: list[Sentence], tmp_path: Path) -> None
     assert len(parser.encoder.embedding.weight) == 9
     assert int(parser.encoder.known.sum()) == len(marks)
     parser.save_pretrained(tmp_path / "parser", storage="int8")
-    read = load_parser(tmp_path / "parser")
+    read = read_parser(tmp_path / "parser")
     assert torch.equal(read.encoder.collate([Sentence(words)]).words.tokens, torch.tensor([ids]))
     assert {file.name for file in (tmp_path / "parser").iterdir()} == {
         "README.md",
@@ -333,7 +333,7 @@ def test_a_folder_that_cannot_be_read_says_why(
     else:
         path.write_text(json.dumps(json.loads(path.read_text()) | change))
     with pytest.raises((ConfigError, ParseError), match=message) as caught:
-        load_parser(tmp_path / "parser")
+        read_parser(tmp_path / "parser")
     assert file in str(caught.value)
 
 
@@ -373,7 +373,7 @@ def test_the_stored_parser_is_measured_on_test_sentences(files: Path, tmp_path: 
     sa.write_conllu(tmp_path / "test.conllu", sentences)
     told = {"storage": storage, "optimization": {"learning_rate": 0.01}}
     result = train_parser(config(files, tmp_path / "run", test=str(tmp_path / "test.conllu"), **told))
-    found = attachment(sentences, load_parser(result.folder).parse(sentences))
+    found = attachment(sentences, read_parser(result.folder).parse(sentences))
     assert result.test == {name: getattr(found, name) for name in ("uas", "las", "las_universal", "tags")}
     assert 0.0 < result.test["las"] < 1.0
     assert result.sentences == {"train": 40, "dev": 20, "test": 30}
@@ -433,7 +433,7 @@ def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) 
     options = {"encoder": {"pooling": "mean"}, "scorer": OPTIONS["scorer"], "backbone": str(tmp_path / "backbone")}
     result = train_parser(config(files, tmp_path / "run", epochs=1, optimization={"learning_rate": 0.01}, **options))
     shutil.rmtree(tmp_path / "backbone")
-    parser = load_parser(result.folder)
+    parser = read_parser(result.folder)
     gold = read_gold(str(files / "dev.conllu"))
     assert attachment(gold, parser.parse(gold)).uas == result.metrics["uas"]
     together, alone = parser.predict(gold), [parser.predict([sentence])[0] for sentence in gold]
@@ -471,6 +471,6 @@ def test_a_backbone_without_its_tokenizer_is_named(gold: list[Sentence], tmp_pat
     build_parser(gold, backbone=tmp_path / "backbone").save_pretrained(tmp_path / "parser")
     (tmp_path / "parser" / "backbone" / "config.json").unlink()
     with pytest.raises(ParseError, match="expected a backbone's configuration and tokenizer"):
-        load_parser(tmp_path / "parser")
+        read_parser(tmp_path / "parser")
     with pytest.raises(ConfigError, match="pooling: expected first or mean, got 'last'"):
         build_parser(gold, backbone=tmp_path / "backbone", encoder={"pooling": "last"})

@@ -20,8 +20,10 @@ from forking import run_forked
 from structattn.cli import main
 from structattn.data import agreement_treebank
 from structattn.errors import ConfigError, MissingExtra, ParseError, StructAttnError
-from structattn.parsing import ParseCache, TreebankParser, build_parser, parse_each, parser_of, run
+from structattn.parsing import ParseCache, TreebankParser, build_parser, load_parser, parse_each, parse_texts
 from structattn.parsing.cache import cache_key
+from structattn.parsing.parse_texts import add_phrases
+from structattn.parsing.parsers import is_ours
 from structattn.parsing.splitting import split_sentences
 from structattn.syntax import Sentence, split_words
 
@@ -113,7 +115,7 @@ def test_texts_words_and_sentences_are_parsed(folder: Path) -> None:
     assert found[0].words == ("The", "dogs", "bark", ".")
     assert found[1].metadata["text"] == "They don't bite!"
     assert found[-1].metadata["label"] == "loud"
-    assert {one.metadata["parser"] for one in found} == {f"structattn {parser_of(f'structattn:{folder}').version}"}
+    assert {one.metadata["parser"] for one in found} == {f"structattn {load_parser(f'structattn:{folder}').version}"}
     assert all(len(one.dependency.roots) == 1 and one.tags is not None for one in found)
     assert found[-1].dependency == found[-2].dependency
 
@@ -140,7 +142,7 @@ def test_phrases_follow_from_dependencies() -> None:
 def test_one_process_or_two_find_the_same(start: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The package spawns; a process that is forked from a server is given the same by the same way, and starts sooner.
     context = multiprocessing.get_context(start)
-    monkeypatch.setattr("structattn.parsing.run.multiprocessing.get_context", lambda _: context)
+    monkeypatch.setattr("structattn.parsing.processes.multiprocessing.get_context", lambda _: context)
     stream = agreement_treebank(2)
     texts = [" ".join(next(stream).sentences[0].words) + ". And so on" for _ in range(30)]
     one = sa.parse(texts, f"structattn:{folder}", batch_size=7)
@@ -213,10 +215,10 @@ def test_phrases_leave_the_rest_of_a_sentence() -> None:
     tree = sa.DependencyTree([2, 0], ["nsubj", "root"])
     rows = [("1", "kids", "kid", "NOUN", "NNS", "_", "2", "nsubj", "_", "_")] * 2
     sentence = Sentence(["kids", "wash"], ["N", "V"], tree, metadata={"a": "b"}, rows=rows, comments=["a = b"])
-    found = sa.parsing.with_phrases(sentence)
+    found = add_phrases(sentence)
     assert found.constituency == sa.ConstituencyTree.from_dependency(sentence.words, tree)
     assert dataclasses.replace(found, constituency=None) == sentence
-    assert sa.parsing.with_phrases(found) is found
+    assert add_phrases(found) is found
 
 
 def test_a_file_that_is_no_cache_is_named(tmp_path: Path) -> None:
@@ -248,7 +250,7 @@ class Mortal(Chain):
 
 
 def parse_and_die(words: list[str]) -> None:
-    run.parser_of = lambda name, hardware: Mortal()
+    parse_texts.load_parser = lambda name, hardware: Mortal()
     main(words)
 
 
@@ -262,7 +264,7 @@ def test_a_killed_run_goes_on_where_it_was(
     assert died.code == -signal.SIGKILL, died.err
     assert not out.exists()
     parser = Chain()
-    monkeypatch.setattr("structattn.parsing.run.parser_of", lambda name, hardware: parser)
+    monkeypatch.setattr("structattn.parsing.parse_texts.load_parser", lambda name, hardware: parser)
     assert call("parse", texts, "--parser", "en", "--out", out, "--batch_size", "2")[0] == 0
     assert parser.asked == lines[6:], "three batches of two were finished"
     assert list(sa.read_conllu(out)) == sa.parse(lines, Chain())
@@ -280,7 +282,7 @@ def test_a_killed_worker_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.
 
         yield lambda texts: lambda: result(texts)
 
-    monkeypatch.setattr("structattn.parsing.run._workers", dying)
+    monkeypatch.setattr("structattn.parsing.parse_texts._open_workers", dying)
     with pytest.raises(StructAttnError, match=r"a parsing process was killed .* finished batches are kept"):
         sa.parse(["a", "b"], Chain(), tmp_path / "cache", num_workers=2, batch_size=1)
     monkeypatch.undo()
@@ -300,9 +302,23 @@ def test_unknown_parsers_are_answered_with_the_known_kinds() -> None:
             sa.parse(["a"], name)
 
 
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("en", True),
+        ("structattn:runs/ewt", True),
+        ("gold.conllu", True),
+        ("spacy:en_core_web_sm", False),
+        ("stanza:en", False),
+    ],
+)
+def test_parsers_of_other_libraries_run_code_of_others(name: str, ours: bool) -> None:
+    assert is_ours(name) is ours
+
+
 def test_a_parser_folder_that_is_none_is_named(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match=r"nowhere/config.json: cannot read this file"):
-        parser_of(f"structattn:{tmp_path}/nowhere")
+        load_parser(f"structattn:{tmp_path}/nowhere")
 
 
 def test_wrong_numbers_are_refused() -> None:
@@ -367,7 +383,7 @@ def test_the_first_of_equal_sentences_counts() -> None:
 def test_a_missing_extra_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch, name: str, extra: str) -> None:
     monkeypatch.setitem(sys.modules, extra, None)
     with pytest.raises(MissingExtra, match=rf"pip install 'structattn\[{extra}\]'"):
-        parser_of(name)
+        load_parser(name)
 
 
 # The command line.

@@ -56,7 +56,7 @@ class Mortal(Chain):
 
 def use(parser: Chain, change: Callable[[Any, str, Any], object] = setattr) -> None:
     for module in (engines, sharded):
-        change(module, "parser_of", lambda name, hardware: parser)
+        change(module, "load_parser", lambda name, hardware: parser)
 
 
 @pytest.fixture

@@ -40,7 +40,7 @@ def model() -> sa.tasks.SentenceModel:
 
 @pytest.fixture(scope="module")
 def server(model: sa.tasks.SentenceModel) -> Iterator[ModelServer]:
-    with ModelServer(ModelService(model, sa.parsing.parser_of("en"))) as found:
+    with ModelServer(ModelService(model, sa.parsing.load_parser("en"))) as found:
         thread = threading.Thread(target=found.serve_forever, daemon=True)
         thread.start()
         yield found
@@ -208,7 +208,7 @@ def test_answers_are_those_of_the_model(server: ModelServer, model: sa.tasks.Sen
 def test_the_model_keeps_its_mode(model: sa.tasks.SentenceModel) -> None:
     expected = [answer_record(one) for one in model.predict(TEXTS)]
     model.train()
-    service = ModelService(model, sa.parsing.parser_of("en"))
+    service = ModelService(model, sa.parsing.load_parser("en"))
     found = service.answer("/predict", {"texts": TEXTS})["predictions"]
     service.answer("/attention", {"texts": TEXTS[:1]})
     service.close()
@@ -276,7 +276,7 @@ def test_a_client_that_hangs_up_disturbs_nobody(server: ModelServer) -> None:
 
 def test_overload_is_said_at_once_and_nothing_is_lost(model: sa.tasks.SentenceModel) -> None:
     computing, go = threading.Event(), threading.Event()
-    service = ModelService(model, sa.parsing.parser_of("en"), max_batch=1, max_wait=0.0, capacity=2)
+    service = ModelService(model, sa.parsing.load_parser("en"), max_batch=1, max_wait=0.0, capacity=2)
     answer = service._batches.work["/predict"]
 
     def slowly(items: list[Any]) -> Sequence[Any]:
@@ -306,7 +306,7 @@ def test_overload_is_said_at_once_and_nothing_is_lost(model: sa.tasks.SentenceMo
 
 
 def test_a_failure_of_the_model_is_not_the_clients(model: sa.tasks.SentenceModel) -> None:
-    service = ModelService(model, sa.parsing.parser_of("en"))
+    service = ModelService(model, sa.parsing.load_parser("en"))
     service._batches.work["/predict"] = lambda items: [1 / 0]
     with ModelServer(service) as server:
         threading.Thread(target=server.serve_forever, daemon=True).start()
@@ -317,7 +317,7 @@ def test_a_failure_of_the_model_is_not_the_clients(model: sa.tasks.SentenceModel
 
 
 def test_connections_are_bounded(model: sa.tasks.SentenceModel) -> None:
-    with ModelServer(ModelService(model, sa.parsing.parser_of("en"))) as server:
+    with ModelServer(ModelService(model, sa.parsing.load_parser("en"))) as server:
         server._free = threading.BoundedSemaphore(1)
         threading.Thread(target=server.serve_forever, daemon=True).start()
         with socket.create_connection(("127.0.0.1", server.server_port)):

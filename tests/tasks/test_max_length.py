@@ -16,7 +16,7 @@ from structattn.cli import main
 from structattn.data.data_summary import summarise
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError, StructAttnError
-from structattn.parsing.run import parse_each
+from structattn.parsing.parse_texts import parse_each
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Task, get_task
 from structattn.training import loop
@@ -131,7 +131,7 @@ def test_what_is_truncated_is_not_parsed(tmp_path: Path, monkeypatch: pytest.Mon
         parsed.clear()
         return lengths
 
-    monkeypatch.setattr("structattn.parsing.missing.parse_each", spy)
+    monkeypatch.setattr("structattn.parsing.parse_texts.parse_each", spy)
     rows, values = [(LONG, "good"), ("a dull film", "bad")], {"options": {"dim": 6}, "optimization": {"epochs": 1}}
     result = sa.train(rows, rows, encoder="ms_san", max_length=8, out=tmp_path / "run", **values)
     assert found() == [3, 3, 8, 8]  # not 8 three times: what is learnt and its sentences share their examples

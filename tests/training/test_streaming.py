@@ -18,7 +18,7 @@ from structattn.data.treebank.stream import StreamedExamples
 from structattn.errors import ConfigError, ParseError
 from structattn.functional import TreeOperator
 from structattn.layers import tree_operator
-from structattn.parsing.missing import MissingTrees
+from structattn.parsing.missing_trees import MissingTrees
 from structattn.training import loop
 from structattn.training.batches import BatchesAhead, BatchMaker
 from structattn.training.config import DataConfig, RunConfig

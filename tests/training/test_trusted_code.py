@@ -18,7 +18,7 @@ from structattn.backbones.backbone_files import read_backbone_config
 from structattn.data import Vocabulary
 from structattn.encoders.table import BUILDERS
 from structattn.errors import ConfigError, StructAttnError
-from structattn.parsing import build_parser, load_parser
+from structattn.parsing import build_parser, read_parser
 from structattn.parsing.tree_parser import TreeParser
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, Task
@@ -410,7 +410,7 @@ def test_skeletons_within_folders_of_ours_bring_no_code(poison: str, tmp_path: P
     task.save_pretrained(tmp_path / "task")
     ways: dict[str, Callable[[Path], Any]] = {
         "model": sa.load,
-        "parser": load_parser,
+        "parser": read_parser,
         "task": HydraModelForSequenceClassification.from_pretrained,
     }
     for name, read in ways.items():

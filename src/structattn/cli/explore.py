@@ -15,7 +15,7 @@ from structattn.errors import ConfigError, StructAttnError
 from structattn.explorer.sentences import MOST_WORDS
 from structattn.files.json_yaml import read_json_lines
 from structattn.options.hardware import Hardware
-from structattn.parsing.names import check_parser
+from structattn.parsing.parsers import check_parser
 from structattn.training.config import load_config
 from structattn.training.folder import RunFolder
 
@@ -68,7 +68,7 @@ def command(
 
     from structattn.explorer import Answers
     from structattn.explorer.server import ExplorerServer
-    from structattn.parsing.missing import MissingTrees
+    from structattn.parsing.missing_trees import MissingTrees
 
     models = {
         name: hardware.place(training.load_task_model(run, trust_code=trust_code))

@@ -11,7 +11,7 @@ from structattn.data.model_config import ADAPTER, check_backbone, model_folder, 
 from structattn.data.readers.formats import all_files_of, check_format
 from structattn.errors import ConfigError
 from structattn.files.text import Source, check_readable
-from structattn.parsing.names import check_parser
+from structattn.parsing.parsers import check_parser
 from structattn.syntax import Sentence
 from structattn.tasks import Task
 from structattn.training.config import DataConfig, load_config

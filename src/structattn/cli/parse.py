@@ -13,11 +13,10 @@ from structattn.data.readers import matching_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart, is_pipe
 from structattn.options.hardware import Hardware
-from structattn.parsing import parse_each, with_phrases
-from structattn.parsing.documents import format_of_texts, texts_of
-from structattn.parsing.names import DEFAULT_PARSER, check_parser
-from structattn.parsing.run import Text
+from structattn.parsing.parse_texts import add_phrases, parse_each
+from structattn.parsing.parsers import DEFAULT_PARSER, Text, check_parser
 from structattn.parsing.sharded import parse_shards
+from structattn.parsing.text_files import read_texts, resolve_format
 from structattn.syntax import Sentence, format_conllu, write_brackets, write_conllu
 
 
@@ -122,7 +121,7 @@ def command(
 
 def _with_brackets(path: str, sentences: Iterable[Sentence]) -> list[Sentence]:
     """Write the phrase trees of sentences to a file of brackets; return the sentences with them."""
-    known = [with_phrases(sentence) for sentence in sentences]
+    known = [add_phrases(sentence) for sentence in sentences]
     write_brackets(path, (one.constituency for one in known if one.constituency is not None and len(one)))
     return known
 
@@ -137,7 +136,7 @@ def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: An
 
 def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text]:
     source = opened(file)
-    yield from texts_of(source, format_of_texts(source, format, columns), columns)
+    yield from read_texts(source, resolve_format(source, format, columns), columns)
 
 
 def _counted(sentences: Iterable[Sentence], count: Counter[str]) -> Iterator[Sentence]:

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 
 from structattn.cli.lines import figures
 from structattn.options.hardware import Hardware
-from structattn.parsing import attachment, parse, parser_of
+from structattn.parsing import attachment, load_parser, parse
 from structattn.parsing.files import read_gold
-from structattn.parsing.names import check_parser
+from structattn.parsing.parsers import check_parser
 
 
 def command(
@@ -28,7 +28,7 @@ def command(
     """
     check_parser(parser, hardware)
     gold = read_gold(treebank)
-    known = parser_of(parser, hardware) if num_workers == 1 else parser
+    known = load_parser(parser, hardware) if num_workers == 1 else parser
     begun = time.perf_counter()
     words = [sentence.words for sentence in gold]
     found = parse(words, known, num_workers=num_workers, batch_size=batch_size, hardware=hardware)

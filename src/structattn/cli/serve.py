@@ -10,7 +10,7 @@ from structattn import training
 from structattn.cli.inputs import check_inputs
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
-from structattn.parsing.names import DEFAULT_PARSER, check_parser, parser_of
+from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -61,7 +61,7 @@ def command(
     model = hardware.place(training.load_task_model(run, parser=parser, trust_code=trust_code))
     service = ModelService(
         model,
-        parser_of(parser or DEFAULT_PARSER),
+        load_parser(parser or DEFAULT_PARSER),
         hardware=hardware,
         max_batch=max_batch,
         max_wait=max_wait / 1000,

@@ -9,7 +9,7 @@ from torch import nn
 from structattn.explorer.answers import Answers
 from structattn.explorer.page import frozen_page
 from structattn.inspection.items import items_of
-from structattn.parsing.missing import MissingTrees
+from structattn.parsing.missing_trees import MissingTrees
 from structattn.tasks.items import Item
 
 

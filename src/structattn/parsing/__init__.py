@@ -9,15 +9,14 @@ if TYPE_CHECKING:
     from structattn.parsing.biaffine import BiaffineScorer, ParserScores
     from structattn.parsing.cache import ParseCache
     from structattn.parsing.conversion import to_pandas, to_spacy
-    from structattn.parsing.documents import Document, documents_of, sentences_of_examples
     from structattn.parsing.evaluation import Attachment, attachment
-    from structattn.parsing.files import TreebankParser, treebank_of_brackets
-    from structattn.parsing.missing import MissingTrees, parse_cache
-    from structattn.parsing.names import is_ours, parser_of
-    from structattn.parsing.parser import Parser
-    from structattn.parsing.run import parse, parse_each, with_phrases
-    from structattn.parsing.saved import build_parser, load_parser
+    from structattn.parsing.files import TreebankParser
+    from structattn.parsing.missing_trees import MissingTrees, locate_cache
+    from structattn.parsing.parse_texts import add_phrases, parse, parse_each
+    from structattn.parsing.parsers import Document, Parser, is_ours, load_parser
+    from structattn.parsing.saved import build_parser, read_parser
     from structattn.parsing.splitting import split_sentences
+    from structattn.parsing.text_files import read_documents, read_sentences
     from structattn.parsing.tree_parser import TreeParser
     from structattn.parsing.treecrf import TreeCRF
     from structattn.parsing.words import WordEncoder
@@ -34,23 +33,22 @@ __all__ = [
     "TreeParser",
     "TreebankParser",
     "WordEncoder",
+    "add_phrases",
     "attachment",
     "build_parser",
-    "documents_of",
     "is_ours",
     "load_parser",
+    "locate_cache",
     "parse",
-    "parse_cache",
     "parse_each",
     "parse_in_batches",
-    "parser_of",
-    "sentences_of_examples",
+    "read_documents",
+    "read_parser",
+    "read_sentences",
     "side_by_side",
     "split_sentences",
     "to_pandas",
     "to_spacy",
-    "treebank_of_brackets",
-    "with_phrases",
 ]
 
 load_lazily(__name__)

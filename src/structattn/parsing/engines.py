@@ -3,21 +3,19 @@
 Both give each shard to one worker with its own parser, so the number of workers changes the time and nothing else.
 """
 
-import functools
 import logging
-import multiprocessing
 import os
 import socket
 from collections.abc import Callable, Iterator, Mapping
-from concurrent.futures import ProcessPoolExecutor, as_completed
+from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
 from typing import Any
 from urllib.parse import urlsplit
 
 from structattn.errors import ConfigError, StructAttnError, require
 from structattn.options.hardware import Hardware
-from structattn.parsing.names import parser_of
-from structattn.parsing.processes import end_with_parent
+from structattn.parsing.parsers import load_parser
+from structattn.parsing.processes import open_pool
 from structattn.parsing.shards import ParseSettings, parse_shard
 
 Result = tuple[str, str | None]
@@ -40,7 +38,7 @@ class ShardParser:
 
     def __init__(self, settings: ParseSettings, hardware: Hardware | None) -> None:
         self.settings = settings
-        self.parser = parser_of(settings.parser, hardware)
+        self.parser = load_parser(settings.parser, hardware)
 
     def parse(self, source: str, target: str) -> Result:
         """Parse one file; an error is returned, so that the other files are still parsed."""
@@ -193,30 +191,23 @@ def _found_by_ray() -> str:
 
 
 # The worker of this process, created once.
-_own: list[ShardParser] = []
+_worker: list[ShardParser] = []
 
 
 def _in_pool(
     targets: Mapping[str, str], settings: ParseSettings, hardware: Hardware | None, num_workers: int
 ) -> Iterator[Result]:
-    # Not forked: a copy of a process that has started threads may hang.
-    context = multiprocessing.get_context("spawn")
-    start = functools.partial(_start, settings, hardware)
-    with ProcessPoolExecutor(num_workers, mp_context=context, initializer=start) as pool:
-        try:
-            for future in as_completed([pool.submit(_work, source, target) for source, target in targets.items()]):
-                yield future.result()
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with open_pool(num_workers, _start, settings, hardware) as pool:
+        for future in as_completed([pool.submit(_work, source, target) for source, target in targets.items()]):
+            yield future.result()
 
 
 def _start(settings: ParseSettings, hardware: Hardware | None) -> None:
-    end_with_parent()
-    _own.append(ShardParser(settings, hardware))
+    _worker.append(ShardParser(settings, hardware))
 
 
 def _work(source: str, target: str) -> Result:
-    return _own[0].parse(source, target)
+    return _worker[0].parse(source, target)
 
 
 ENGINES: Mapping[str, Callable[..., Iterator[Result]]] = {"local": local_engine, "ray": ray_engine}

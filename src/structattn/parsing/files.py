@@ -2,7 +2,7 @@
 
 import hashlib
 import os
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from structattn.errors import ParseError
@@ -45,12 +45,21 @@ class TreebankParser:
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> "TreebankParser":
-        """Read a file.
+        """Read a file: Penn brackets if its name ends in ``.mrg`` or ``.brackets``, otherwise CoNLL-U.
+
+        Traces and function tags of brackets are taken out, and dependencies come from the phrases through head rules,
+        without labels; see ``ConstituencyTree.to_dependency``.
+
+        Args:
+            path: the file, which may end in ``.gz``.
 
         Raises:
-            ParseError: as ``read_conllu``, or if a sentence has no tree.
+            ParseError: for a malformed file, or if a sentence of a CoNLL-U file has no tree.
         """
-        return cls(read_conllu(path), name="conllu", version=_version(path), file=os.fspath(path))
+        is_brackets = os.fspath(path).removesuffix(".gz").endswith((".mrg", ".brackets"))
+        sentences = _read_phrases(path) if is_brackets else read_conllu(path)
+        name = "brackets" if is_brackets else "conllu"
+        return cls(sentences, name=name, version=_version(path), file=os.fspath(path))
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """The sentences with these words.
@@ -86,17 +95,10 @@ class TreebankParser:
         return known[key]
 
 
-def treebank_of_brackets(path: str | os.PathLike[str]) -> TreebankParser:
-    """The trees of a file of Penn brackets as a parser; dependencies come from the phrases through head rules.
-
-    Traces and function tags are taken out. The arcs have no labels; see ``ConstituencyTree.to_dependency``.
-
-    Raises:
-        ParseError: as ``read_brackets``.
-    """
-    plain = (tree.without_empty_leaves().without_function_tags() for tree in read_brackets(path))
-    sentences = (Sentence(tree.words, _tags(tree), tree.to_dependency(), tree) for tree in plain)
-    return TreebankParser(sentences, name="brackets", version=_version(path), file=os.fspath(path))
+def _read_phrases(path: str | os.PathLike[str]) -> Iterator[Sentence]:
+    for tree in read_brackets(path):
+        plain = tree.without_empty_leaves().without_function_tags()
+        yield Sentence(plain.words, _tags(plain), plain.to_dependency(), plain)
 
 
 def read_gold(path: str) -> list[Sentence]:

@@ -60,7 +60,7 @@ def build_parser(
         raise ConfigError(f"unknown option of a parser's encoder or scorer: {error}") from error
 
 
-def load_parser(folder: str | os.PathLike[str]) -> TreeCRF:
+def read_parser(folder: str | os.PathLike[str]) -> TreeCRF:
     """Read a parser folder, or the best parser of a run folder. The parser is in evaluation mode, on the CPU.
 
     Raises:

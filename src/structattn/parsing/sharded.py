@@ -13,7 +13,7 @@ from structattn.files.text import check_readable, is_remote
 from structattn.options.checking import check_known
 from structattn.options.hardware import Hardware
 from structattn.parsing.engines import ENGINES, cluster_address
-from structattn.parsing.names import DEFAULT_PARSER, check_parser, parser_of
+from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser
 from structattn.parsing.shards import (
     ParseSettings,
     ShardRecord,
@@ -82,7 +82,7 @@ def parse_shards(
         if not is_remote(folder):
             for leftover in Path(folder).glob(".*.tmp"):
                 leftover.unlink()
-        known = parser_of(parser, hardware)
+        known = load_parser(parser, hardware)
         version = f"{known.name} {known.version}"
         settings = ParseSettings(parser, version, format, dict(columns or {}), whole, batch_size)
         missing, done = missing_shards(targets, settings)

@@ -20,9 +20,9 @@ from structattn.data.treebank.parquet import opened, write_parquet
 from structattn.errors import ConfigError, ParseError
 from structattn.files.replacing import replace_text
 from structattn.files.text import is_remote, open_bytes, parse_json, remote_files
-from structattn.parsing.documents import TABLES, format_of_texts, texts_of
-from structattn.parsing.parser import Parser
-from structattn.parsing.run import parse_each
+from structattn.parsing.parse_texts import parse_each
+from structattn.parsing.parsers import Parser
+from structattn.parsing.text_files import TABLES, read_texts, resolve_format
 from structattn.syntax import Sentence
 
 _KEY = "structattn_parse"
@@ -218,10 +218,10 @@ def _exists(path: str) -> bool:
 
 def _examples(source: str, parser: Parser, settings: ParseSettings) -> Iterator[Example]:
     """The examples of a file with trees; in formats without examples, each sentence becomes one."""
-    format = format_of_texts(source, settings.format, settings.columns)
+    format = resolve_format(source, settings.format, settings.columns)
     options: dict[str, Any] = {"batch_size": settings.batch_size, "whole": settings.whole, "progress": False}
     if format in _EXAMPLES_LOST:
-        for sentences in parse_each(texts_of(source, format, settings.columns), parser, **options):
+        for sentences in parse_each(read_texts(source, format, settings.columns), parser, **options):
             for one in sentences:
                 yield Example(one, one.metadata.get("label"), id=one.metadata.get("sent_id", ""))
         return

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import structattn
 from structattn.functional import one_thread
 from structattn.options.hardware import Hardware
-from structattn.parsing.saved import fingerprint, load_parser
+from structattn.parsing.saved import fingerprint, read_parser
 from structattn.parsing.splitting import split_sentences
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import Sentence
@@ -57,7 +57,7 @@ class TreeParser:
                 such device.
         """
         version = f"{structattn.__version__}+{fingerprint(folder)}"
-        return cls(load_parser(folder), version=version, hardware=hardware, name=name)
+        return cls(read_parser(folder), version=version, hardware=hardware, name=name)
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""

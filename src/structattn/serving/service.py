@@ -46,7 +46,7 @@ class ModelService:
         >>> vocabulary = sa.Vocabulary(["dull", "fine"])
         >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
         >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
-        >>> service = ModelService(model, sa.parsing.parser_of("en"))
+        >>> service = ModelService(model, sa.parsing.load_parser("en"))
         >>> sorted(service.answer("/predict", {"texts": ["fine film"]})["predictions"][0]["probabilities"])
         ['negative', 'positive']
         >>> service.answer("/parse", {"texts": ["Kids wash."]})["texts"][0][0]["heads"]

@@ -82,10 +82,10 @@ class TreeFinder(Protocol):
     """Adds dependency trees to sentences that have none, as ``parsing.MissingTrees`` does.
 
     Attributes:
-        found: how many sentences it added trees to.
+        count: how many sentences it added trees to.
     """
 
-    found: int
+    count: int
 
     @property
     def summary(self) -> str:

@@ -83,7 +83,7 @@ def _tree_finder(file: Path, parser: str | None, trusted: bool) -> "MissingTrees
     if parser == "none" or (parser is None and remembered is None):
         return None
     from structattn import parsing
-    from structattn.parsing.missing import STRUCTURES
+    from structattn.parsing.missing_trees import STRUCTURES
 
     if remembered is None:
         return parsing.MissingTrees(str(parser), structures=STRUCTURES)

@@ -13,7 +13,7 @@ from torch import Tensor, nn
 
 from structattn.parsing.evaluation import attachment
 from structattn.parsing.files import read_gold
-from structattn.parsing.saved import build_parser, load_parser
+from structattn.parsing.saved import build_parser, read_parser
 from structattn.parsing.treecrf import GoldBatch, TreeCRF
 from structattn.syntax import Sentence
 from structattn.tasks import metric
@@ -103,7 +103,7 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         metric=dataclasses.replace(metric("accuracy"), name="las"),
     )
     best = history.best
-    tested = machine.from_first(lambda: _scores(test, load_parser(folder.best).to(accelerator.device))) if test else {}
+    tested = machine.from_first(lambda: _scores(test, read_parser(folder.best).to(accelerator.device))) if test else {}
     return {
         "metrics": {name: best[name] for name in _METRICS},
         "epoch": int(best["epoch"]),

@@ -10,8 +10,8 @@ import torch
 from structattn.data import Example
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.modes import evaluating
-from structattn.parsing.missing import STRUCTURES, MissingTrees, missing_trees
-from structattn.parsing.names import DEFAULT_PARSER
+from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
+from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Task
 from structattn.tasks.items import num_words
@@ -95,7 +95,7 @@ def _try(examples: Sequence[Example], config: RunConfig, task: Task, few: Split,
 
 
 def _missing(example: Example) -> frozenset[str]:
-    return frozenset[str]().union(*map(missing_trees, example.sentences))
+    return frozenset[str]().union(*map(find_missing_structures, example.sentences))
 
 
 def _with_stand_ins(example: Example, structures: frozenset[str]) -> Example:
@@ -105,6 +105,8 @@ def _with_stand_ins(example: Example, structures: frozenset[str]) -> Example:
             "dependency": chain,
             "constituency": ConstituencyTree.from_dependency(sentence.words, chain),
         }
-        return dataclasses.replace(sentence, **{name: found[name] for name in missing_trees(sentence) & structures})
+        return dataclasses.replace(
+            sentence, **{name: found[name] for name in find_missing_structures(sentence) & structures}
+        )
 
     return dataclasses.replace(example, sentences=tuple(map(completed, example.sentences)))

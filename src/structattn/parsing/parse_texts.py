@@ -4,10 +4,8 @@ import collections
 import contextlib
 import dataclasses
 import itertools
-import multiprocessing
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
-from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import overload
@@ -18,18 +16,14 @@ from structattn.errors import ConfigError, StructAttnError
 from structattn.options.hardware import Hardware
 from structattn.parsing.batches import side_by_side
 from structattn.parsing.cache import ParseCache, cache_key
-from structattn.parsing.documents import Document
-from structattn.parsing.names import DEFAULT_PARSER, parser_of
-from structattn.parsing.parser import Parser
-from structattn.parsing.processes import end_with_parent
+from structattn.parsing.parsers import DEFAULT_PARSER, Document, Parser, Text, load_parser
+from structattn.parsing.processes import open_pool
 from structattn.syntax import ConstituencyTree, Sentence
 
-Text = str | Sequence[str] | Sentence | Document
-"""A raw text, with or without a name, the words of one sentence, or a sentence whose words are parsed again."""
 _Content = str | tuple[str, ...]
+_Begin = Callable[[Sequence[_Content]], Callable[[], list[list[Sentence]]]]
 # The column of enhanced dependencies in CoNLL-U.
 _DEPS = 8
-_Begin = Callable[[Sequence[_Content]], Callable[[], list[list[Sentence]]]]
 
 
 @overload
@@ -103,12 +97,17 @@ def parse(
         progress: show a bar on stderr; by default on terminals only.
         total: number of texts, to estimate the time left; needed only if they come from an iterator.
         hardware: where ``en`` or ``structattn:FOLDER`` runs, and the precision, such as
-            ``sa.layers.Hardware("cuda", "bf16")``; the CPU if ``None``.
+            ``structattn.options.hardware.Hardware("cuda", "bf16")``; the CPU if ``None``.
+
+    Returns:
+        The sentences in the order of the texts: a list, or an iterator if ``texts`` is one.
 
     Raises:
         ConfigError: for an unknown kind of parser; the message lists the known ones. If there is no such device, or
-            the parser does not run on it.
+            the parser does not run on it. For ``num_workers`` or ``batch_size`` below 1.
         MissingExtra: if the parser's package is not installed.
+        ParseError: if the cache or the parser's files cannot be read.
+        StructAttnError: if a process is killed; with a cache, the same call resumes.
 
     Example:
         >>> import structattn as sa
@@ -122,7 +121,7 @@ def parse(
         >>> second.words, second.metadata["sent_id"], third.metadata
         (('Kids', 'do', "n't", '.'), '1-2', {'sent_id': '2', 'parser': 'structattn untrained'})
     """
-    found = parse_each(
+    parsed = parse_each(
         [texts] if isinstance(texts, str) else texts,
         parser,
         cache,
@@ -133,7 +132,7 @@ def parse(
         total=total,
         hardware=hardware,
     )
-    sentences = (with_phrases(one) if constituency else one for text in found for one in text)
+    sentences = (add_phrases(sentence) if constituency else sentence for text in parsed for sentence in text)
     return sentences if isinstance(texts, Iterator) else list(sentences)
 
 
@@ -149,42 +148,30 @@ def parse_each(
     total: int | None = None,
     hardware: Hardware | None = None,
 ) -> Iterator[list[Sentence]]:
-    """Stream the sentences of each text; arguments and errors as for :func:`parse`.
-
-    Args:
-        texts: as for :func:`parse`.
-        parser: likewise.
-        cache: likewise.
-        num_workers: likewise.
-        batch_size: likewise.
-        whole: likewise.
-        progress: likewise.
-        total: likewise.
-        hardware: as for :func:`parse`.
-    """
+    """Stream the sentences of each text; arguments and errors are those of ``parse``."""
     if num_workers < 1 or batch_size < 1:
         raise ConfigError(f"expected at least one worker and one text per batch, got {num_workers} and {batch_size}")
-    known = parser_of(parser, hardware) if isinstance(parser, str) else parser
-    origin = (known.name, known.version)
+    loaded = load_parser(parser, hardware) if isinstance(parser, str) else parser
+    origin = (loaded.name, loaded.version)
     if total is None and isinstance(texts, Sized):
         total = len(texts)
     with contextlib.ExitStack() as stack:
         store = None if cache is None else stack.enter_context(ParseCache(Path(cache)))
-        begin = stack.enter_context(_workers(parser, known, num_workers, hardware=hardware))
+        begin = stack.enter_context(_open_workers(parser, loaded, num_workers, hardware=hardware))
         disable = None if progress is None else not progress
         bar = stack.enter_context(tqdm(total=total, unit="text", disable=disable, dynamic_ncols=True))
-        rest = iter(texts)
-        chunks = iter(lambda: list(itertools.islice(rest, batch_size)), [])
-        batches = (_Batch(some, origin, store=store, begin=begin) for some in chunks)
+        iterator = iter(texts)
+        chunks = iter(lambda: list(itertools.islice(iterator, batch_size)), [])
+        batches = (_Batch(chunk, origin, store=store, begin=begin) for chunk in chunks)
         # Enough work for every process, and no more in memory.
-        under_way = _ahead(batches, 1 if num_workers == 1 else 2 * num_workers)
+        under_way = _start_ahead(batches, 1 if num_workers == 1 else 2 * num_workers)
         pairs = (pair for batch in under_way for pair in batch.finish())
         for number, (text, sentences) in enumerate(pairs, start=1):
-            yield _answers(text, sentences, number, whole=whole, origin=" ".join(origin))
+            yield _complete(text, sentences, number, whole=whole, origin=" ".join(origin))
             bar.update(1)
 
 
-def with_phrases(sentence: Sentence) -> Sentence:
+def add_phrases(sentence: Sentence) -> Sentence:
     """The sentence with the phrases that follow from its dependency tree, unless it already has phrases."""
     tree = sentence.dependency
     if sentence.constituency is not None:
@@ -206,20 +193,20 @@ class _Batch:
         contents = [_content(text) for text in texts]
         self.keys = [cache_key(origin, content) for content in contents]
         by_key = dict(zip(self.keys, contents, strict=True))
-        self.known = {} if store is None else store.get(list(by_key))
-        self.missing = [key for key in by_key if key not in self.known]
+        self.cached = {} if store is None else store.get(list(by_key))
+        self.missing = [key for key in by_key if key not in self.cached]
         self.result = begin([by_key[key] for key in self.missing])
 
     def finish(self) -> Iterator[tuple[Text, list[Sentence]]]:
-        """Each text with its sentences, once they are parsed and kept."""
+        """Each text with its sentences, once they are parsed and stored."""
         try:
             new = dict(zip(self.missing, self.result(), strict=True))
         except BrokenProcessPool:
             raise StructAttnError("a parsing process was killed (out of memory?); finished batches are kept") from None
         if self.store is not None and new:
             self.store.put(new)
-        found = {**self.known, **new}
-        return zip(self.texts, [found[key] for key in self.keys], strict=True)
+        parses = {**self.cached, **new}
+        return zip(self.texts, [parses[key] for key in self.keys], strict=True)
 
 
 def _content(text: Text) -> _Content:
@@ -228,22 +215,22 @@ def _content(text: Text) -> _Content:
     return text.words if isinstance(text, Sentence) else Sentence(text).words
 
 
-def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: bool, origin: str) -> list[Sentence]:
+def _complete(text: Text, sentences: Sequence[Sentence], number: int, *, whole: bool, origin: str) -> list[Sentence]:
     """The sentences of one text with their ids, which the cache does not keep as they depend on the text's position."""
     if isinstance(text, Sentence):
-        (one,) = sentences
-        found = Sentence(
-            one.words,
-            one.tags,
-            one.dependency,
-            one.constituency or text.constituency,
+        (parsed,) = sentences
+        sentence = Sentence(
+            parsed.words,
+            parsed.tags,
+            parsed.dependency,
+            parsed.constituency or text.constituency,
             text.relations,
             metadata={**text.metadata, "parser": origin},
-            rows=_rows(text),
+            rows=_plain_rows(text),
             comments=text.comments,
         )
-        return [found]
-    name, about = (text.name, text.metadata) if isinstance(text, Document) else (str(number), {})
+        return [sentence]
+    name, metadata = (text.name, text.metadata) if isinstance(text, Document) else (str(number), {})
     content = _content(text)
     if isinstance(content, str) and whole:
         sentences = [side_by_side(sentences, metadata={"text": " ".join(content.split())})]
@@ -252,32 +239,32 @@ def _answers(text: Text, sentences: Sequence[Sentence], number: int, *, whole: b
         # An example of a data set: without a sentence its label would be lost.
         sentences = [side_by_side((), metadata={"text": ""})]
     if is_split and isinstance(text, Document):
-        about = {"newdoc id": name, **about}
+        metadata = {"newdoc id": name, **metadata}
     # A document's metadata belongs to its first sentence.
     return [
-        _renamed(
-            one,
+        _with_metadata(
+            sentence,
             {
-                **(about if place == 1 else {}),
-                "sent_id": f"{name}-{place}" if is_split else name,
-                **one.metadata,
+                **(metadata if index == 1 else {}),
+                "sent_id": f"{name}-{index}" if is_split else name,
+                **sentence.metadata,
                 "parser": origin,
             },
         )
-        for place, one in enumerate(sentences, start=1)
+        for index, sentence in enumerate(sentences, start=1)
     ]
 
 
-def _rows(sentence: Sentence) -> list[tuple[str, ...]]:
+def _plain_rows(sentence: Sentence) -> list[tuple[str, ...]]:
     """The other columns of a sentence from a treebank, without enhanced dependencies and their empty nodes."""
     return [(*row[:_DEPS], "_", *row[_DEPS + 1 :]) for row in sentence.rows if "." not in row[0]]
 
 
-def _renamed(one: Sentence, metadata: Mapping[str, str]) -> Sentence:
-    return Sentence(one.words, one.tags, one.dependency, one.constituency, metadata=metadata)
+def _with_metadata(sentence: Sentence, metadata: Mapping[str, str]) -> Sentence:
+    return Sentence(sentence.words, sentence.tags, sentence.dependency, sentence.constituency, metadata=metadata)
 
 
-def _ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
+def _start_ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
     """The same batches, with the next ones started ahead."""
     begun: collections.deque[_Batch] = collections.deque()
     for batch in batches:
@@ -288,21 +275,18 @@ def _ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:
 
 
 @contextlib.contextmanager
-def _workers(parser: str | Parser, known: Parser, num_workers: int, *, hardware: Hardware | None) -> Iterator[_Begin]:
+def _open_workers(
+    parser: str | Parser, loaded: Parser, num_workers: int, *, hardware: Hardware | None
+) -> Iterator[_Begin]:
     """A function that starts parsing and returns a function that waits for the result."""
     if num_workers == 1:
-        yield lambda contents: lambda: _parsed(known, contents)
+        yield lambda contents: lambda: _parse_contents(loaded, contents)
         return
-    # Not forked: a copy of a process that has started threads may hang.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(num_workers, mp_context=context, initializer=_start, initargs=(parser, hardware)) as pool:
-        try:
-            yield lambda contents: pool.submit(_work, contents).result
-        finally:
-            pool.shutdown(cancel_futures=True)
+    with open_pool(num_workers, _start, parser, hardware) as pool:
+        yield lambda contents: pool.submit(_work, contents).result
 
 
-def _parsed(parser: Parser, contents: Sequence[_Content]) -> list[list[Sentence]]:
+def _parse_contents(parser: Parser, contents: Sequence[_Content]) -> list[list[Sentence]]:
     texts = [content for content in contents if isinstance(content, str)]
     words = [content for content in contents if not isinstance(content, str)]
     of_texts = iter(parser.parse_texts(texts) if texts else [])
@@ -311,13 +295,12 @@ def _parsed(parser: Parser, contents: Sequence[_Content]) -> list[list[Sentence]
 
 
 # The parser of a worker process, loaded once.
-_own: list[Parser] = []
+_parser: list[Parser] = []
 
 
 def _start(parser: str | Parser, hardware: Hardware | None) -> None:
-    end_with_parent()
-    _own.append(parser_of(parser, hardware) if isinstance(parser, str) else parser)
+    _parser.append(load_parser(parser, hardware) if isinstance(parser, str) else parser)
 
 
 def _work(contents: Sequence[_Content]) -> list[list[Sentence]]:
-    return _parsed(_own[0], contents)
+    return _parse_contents(_parser[0], contents)

@@ -6,7 +6,6 @@ Raw texts are left for the parser to split.
 import dataclasses
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
 from pathlib import PurePath
 from typing import Any
 
@@ -17,6 +16,7 @@ from structattn.data.readers.json_records import json_items
 from structattn.errors import ConfigError, source_name
 from structattn.files.text import Source, read_lines
 from structattn.options.checking import nearest
+from structattn.parsing.parsers import Document
 from structattn.syntax import Sentence, read_conllu
 
 TABLES = ("csv", "tsv", "json")
@@ -29,28 +29,7 @@ _TAKEN = ("sent_id", "text", "parser", "newdoc id")
 _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
-class Document:
-    """A raw text of any number of sentences, its name, and what is known about it.
-
-    As in CoNLL-U, its first sentence carries ``newdoc id`` and the metadata; ``sent_id`` is ``<name>-<sentence>``.
-
-    Attributes:
-        text: the raw text.
-        name: its id.
-        metadata: what the file says about it, such as ``label``.
-
-    Example:
-        >>> Document("Fine. Really fine.", "7", {"label": "1"}).name
-        '7'
-    """
-
-    text: str
-    name: str
-    metadata: Mapping[str, str] = field(default_factory=dict, hash=False)
-
-
-def format_of_texts(file: Source, format: str | None, columns: Mapping[str, Any]) -> str:
+def resolve_format(file: Source, format: str | None, columns: Mapping[str, Any]) -> str:
     """The format of a file of texts: the one given, or else the one that its name ends in, or else ``text``.
 
     Args:
@@ -62,7 +41,7 @@ def format_of_texts(file: Source, format: str | None, columns: Mapping[str, Any]
         ConfigError: for an unknown format, or for columns of a format without any.
 
     Example:
-        >>> format_of_texts("reviews.csv.gz", None, {}), format_of_texts("reviews.txt", None, {})
+        >>> resolve_format("reviews.csv.gz", None, {}), resolve_format("reviews.txt", None, {})
         ('csv', 'text')
     """
     ending = PurePath(source_name(file).removesuffix(".gz")).suffix
@@ -76,30 +55,30 @@ def format_of_texts(file: Source, format: str | None, columns: Mapping[str, Any]
     return found
 
 
-def texts_of(
+def read_texts(
     file: Source, format: str, columns: Mapping[str, Any]
 ) -> "Iterator[str | list[str] | Document | Sentence]":
     """The texts of a file: documents of a table, lines of ``text``, sentences of a treebank or of examples.
 
     Args:
         file: a file or stream.
-        format: as ``format_of_texts`` returns it.
+        format: as ``resolve_format`` returns it.
         columns: ``text_column`` and so on, for tables.
 
     Raises:
         ParseError: with file and line, for a malformed file.
     """
     if format in TABLES:
-        yield from documents_of(file, format, **columns)
+        yield from read_documents(file, format, **columns)
     elif format == "conllu":
         yield from read_conllu(file)
     elif format in _PLAIN:
         yield from (line if format == "text" else line.split() for _, line in read_lines(file))
     else:
-        yield from sentences_of_examples(file, format)
+        yield from read_sentences(file, format)
 
 
-def documents_of(
+def read_documents(
     path: Source,
     format: str = "json",
     *,
@@ -125,9 +104,9 @@ def documents_of(
     Example:
         >>> import io
         >>> text = '{"id": "a", "label": 1, "text": "Fine<br /><br />Really"}\n'
-        >>> list(documents_of(io.StringIO(text)))
+        >>> list(read_documents(io.StringIO(text)))
         [Document(text='Fine\n\nReally', name='a', metadata={'label': '1'})]
-        >>> list(documents_of(io.StringIO('Review,Sentiment\n"Fine, really",pos\n'), "csv"))
+        >>> list(read_documents(io.StringIO('Review,Sentiment\n"Fine, really",pos\n'), "csv"))
         [Document(text='Fine, really', name='0', metadata={'label': 'pos'})]
     """
     columns = Columns.given(text_column, label_column, id_column)
@@ -156,7 +135,7 @@ def _on_one_line(value: object) -> str:
     return " ".join(str(value).split())
 
 
-def sentences_of_examples(path: Source, format: str) -> Iterator[Sentence]:
+def read_sentences(path: Source, format: str) -> Iterator[Sentence]:
     r"""The sentences of a data file in any format of ``read_examples``, each with ``sent_id``.
 
     The two sentences of pair ``7`` are ``7-1`` and ``7-2``. The sentence of any other example also has its ``label``.
@@ -173,7 +152,7 @@ def sentences_of_examples(path: Source, format: str) -> Iterator[Sentence]:
         >>> import pathlib, tempfile
         >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.txt"
         >>> _ = path.write_text("1 a fine film\n")
-        >>> [(one.words, one.metadata) for one in sentences_of_examples(path, "labelled")]
+        >>> [(one.words, one.metadata) for one in read_sentences(path, "labelled")]
         [(('a', 'fine', 'film'), {'sent_id': '0', 'label': '1'})]
     """
     for example in read_examples(path, format=format):

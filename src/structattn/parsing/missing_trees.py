@@ -5,13 +5,14 @@ import logging
 import os
 from collections.abc import Collection, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from structattn.data import Example
 from structattn.errors import ConfigError
-from structattn.parsing.names import parser_of
-from structattn.parsing.parser import Parser
-from structattn.parsing.run import parse_each, with_phrases
 from structattn.syntax import Sentence
+
+if TYPE_CHECKING:
+    from structattn.data import Example
+    from structattn.parsing.parsers import Parser
 
 LOGGER = logging.getLogger("structattn.parsing")
 _MANY = 1000
@@ -27,21 +28,21 @@ class MissingTrees:
     so that it finds the same trees wherever the model runs.
 
     Args:
-        name: the parser, as ``parser_of`` takes it.
+        name: the parser, as ``load_parser`` takes it.
         version: the expected version; a different one is used with a warning.
         cache: a file that keeps parses, as for ``parse``.
         trusted: whether the parser may be loaded. Third-party code may not if only a model folder names it.
-        structures: the kinds of trees that sentences need, of ``STRUCTURES``.
+        structures: the kinds of trees that sentences need, ``dependency`` and ``constituency``.
 
     Attributes:
-        found: how many sentences were given trees.
+        count: how many sentences were given trees.
 
     Example:
-        >>> from structattn.syntax import DependencyTree
-        >>> own = Sentence(["hush"], dependency=DependencyTree([0]))
-        >>> find_trees = MissingTrees("en")
-        >>> (example,) = find_trees([Example((Sentence(["Kids", "wash", "their", "hands"]), own), "0")])
-        >>> [sentence.dependency.heads for sentence in example.sentences], find_trees.found
+        >>> import structattn as sa
+        >>> hush = sa.Sentence(["hush"], dependency=sa.DependencyTree([0]))
+        >>> add_trees = MissingTrees("en")
+        >>> (example,) = add_trees([sa.Example((sa.Sentence(["Kids", "wash", "their", "hands"]), hush), "0")])
+        >>> [sentence.dependency.heads for sentence in example.sentences], add_trees.count
         ([(2, 0, 4, 2), (0,)], 1)
         >>> (phrases,) = MissingTrees("en", structures=["constituency"])([example])
         >>> phrases.sentences[0].constituency.to_brackets()
@@ -58,29 +59,31 @@ class MissingTrees:
         structures: Collection[str] = ("dependency",),
     ) -> None:
         self.name = name
-        self.structures = tuple(one for one in STRUCTURES if one in structures)
+        self.structures = tuple(structure for structure in STRUCTURES if structure in structures)
         self.cache = cache
-        self.found = 0
+        self.count = 0
         self._expected = version
         self._trusted = trusted
         self._parser: Parser | None = None
 
     @property
-    def parser(self) -> Parser:
+    def parser(self) -> "Parser":
         """The parser.
 
         Raises:
-            ConfigError: as ``parser_of``; if the parser is not trusted.
-            MissingExtra: likewise.
+            ConfigError: for an unknown parser, or one that is not trusted.
+            MissingExtra: if the parser's package is not installed.
         """
         if self._parser is None:
+            from structattn.parsing.parsers import load_parser
+
             if not self._trusted:
                 raise ConfigError(
                     f"the model's trees were found by {self.name!r}, a parser from another package, which is not "
                     f"started just because the model's folder names it; name it yourself: --parser {self.name}, or "
                     f"structattn.load(folder, parser={self.name!r})"
                 )
-            self._parser = parser_of(self.name)
+            self._parser = load_parser(self.name)
             version = self._parser.version
             if self._expected not in (None, version):
                 LOGGER.warning(
@@ -100,64 +103,67 @@ class MissingTrees:
     @property
     def summary(self) -> str:
         """How many sentences had no tree, which parser found one for them, and where the parses are kept."""
-        kept = "not kept" if self.cache is None else f"kept in {self.cache}"
+        cached = "not kept" if self.cache is None else f"kept in {self.cache}"
         name = f"{self.parser.name} {self.parser.version}"
-        return (
-            f"trees: {self.found:,} {'sentence' if self.found == 1 else 'sentences'} had none; found by {name}, {kept}"
-        )
+        sentences = "sentence" if self.count == 1 else "sentences"
+        return f"trees: {self.count:,} {sentences} had none; found by {name}, {cached}"
 
     def log(self, logger: logging.Logger, option: str) -> None:
-        """Log the summary, if there were trees to add, and the option that names another parser."""
-        if self.found:
+        """Log the summary, if there were trees to add.
+
+        Args:
+            logger: where to.
+            option: the option of the command line that names another parser.
+        """
+        if self.count:
             logger.info("%s (%s names another, or none)", self.summary, option)
 
     def keep(self) -> None:
-        """Keep parses in ``parse_cache()`` from now on, so that the same sentences are not parsed again."""
-        self.cache = parse_cache()
+        """Keep parses in the user's cache folder from now on, so that the same sentences are not parsed again."""
+        self.cache = locate_cache()
 
-    def __call__(self, examples: Sequence[Example]) -> list[Example]:
+    def __call__(self, examples: Sequence["Example"]) -> list["Example"]:
         """The examples with trees.
 
         Raises:
-            ConfigError: as ``parser_of``.
-            MissingExtra: likewise.
+            ConfigError: for an unknown parser, or one that is not trusted.
+            MissingExtra: if the parser's package is not installed.
             ParseError: if the cache is damaged.
         """
-        bare = [one for example in examples for one in example.sentences if self._lacking(one)]
+        bare = [sentence for example in examples for sentence in example.sentences if self._lacking(sentence)]
         if not bare:
             return list(examples)
-        self.found += len(bare)
-        unparsed = [Sentence(one.words) for one in bare if one.dependency is None]
+        from structattn.parsing.parse_texts import add_phrases, parse_each
+
+        self.count += len(bare)
+        unparsed = [Sentence(sentence.words) for sentence in bare if sentence.dependency is None]
         # A bar for a few sentences would be gone before it is seen.
         progress = None if len(unparsed) >= _MANY else False
-        found = iter(parse_each(unparsed, self.parser, self.cache, progress=progress) if unparsed else ())
+        parses = iter(parse_each(unparsed, self.parser, self.cache, progress=progress) if unparsed else ())
 
         def with_trees(sentence: Sentence) -> Sentence:
             lacking = self._lacking(sentence)
             if lacking and sentence.dependency is None:
-                (one,) = next(found)
-                sentence = dataclasses.replace(sentence, tags=sentence.tags or one.tags, dependency=one.dependency)
-            return with_phrases(sentence) if "constituency" in lacking else sentence
+                (parsed,) = next(parses)
+                sentence = dataclasses.replace(
+                    sentence, tags=sentence.tags or parsed.tags, dependency=parsed.dependency
+                )
+            return add_phrases(sentence) if "constituency" in lacking else sentence
 
         return [
             dataclasses.replace(example, sentences=tuple(map(with_trees, example.sentences))) for example in examples
         ]
 
     def _lacking(self, sentence: Sentence) -> frozenset[str]:
-        return missing_trees(sentence) & set(self.structures)
+        return find_missing_structures(sentence) & set(self.structures)
 
 
-def missing_trees(sentence: Sentence) -> frozenset[str]:
-    """The trees that a sentence with words does not have.
-
-    Example:
-        >>> sorted(missing_trees(Sentence(["hush"]))), sorted(missing_trees(Sentence([])))
-        (['constituency', 'dependency'], [])
-    """
-    return frozenset(one for one in STRUCTURES if len(sentence) and getattr(sentence, one) is None)
+def find_missing_structures(sentence: Sentence) -> frozenset[str]:
+    """The kinds of trees that a sentence with words does not have; none for one without words."""
+    return frozenset(structure for structure in STRUCTURES if len(sentence) and getattr(sentence, structure) is None)
 
 
-def parse_cache() -> Path | None:
+def locate_cache() -> Path | None:
     """The file that keeps the parses of training data: ``structattn/parses.sqlite`` in the user's cache folder.
 
     That folder is ``$XDG_CACHE_HOME``, or ``~/.cache``. ``None`` if it is not writable; parses are then not kept.
