@@ -29,7 +29,6 @@ import structattn as sa
 from structattn.data import Example, SentenceBatch
 from structattn.data.formulas import TESTED_ON
 from structattn.data.text_vocabulary import retokenize
-from structattn.encoders import latent_trees
 from structattn.files.json_yaml import read_json, read_json_lines
 from structattn.pictures import Limits, Names, Panel, Series, bar_chart, dependency_tree, heatmap_grid, line_chart
 from structattn.tasks import SequenceModel
@@ -53,7 +52,7 @@ def heads_of(run: str, sentences: Sequence[sa.Sentence]) -> list[Tensor]:
     """For each sentence the marginals of heads, a row for each word; column 0 is the root."""
     model = sa.load(run)
     batch = sa.collate(sentences, model.vocabulary)
-    marginals = latent_trees(model.encoder, batch).marginals()
+    marginals = model.encoder.latent_trees(batch).marginals()
     return [rows[: len(one), : len(one) + 1] for rows, one in zip(marginals, sentences, strict=True)]
 
 
@@ -149,7 +148,7 @@ def best_heads(run: str, sentences: Sequence[sa.Sentence]) -> Iterator[list[int]
     model = sa.load(run)
     for start in range(0, len(sentences), 64):
         part = sentences[start : start + 64]
-        best = latent_trees(model.encoder, sa.collate(part, model.vocabulary)).argmax().argmax(-1).tolist()
+        best = model.encoder.latent_trees(sa.collate(part, model.vocabulary)).argmax().argmax(-1).tolist()
         yield from (heads[: len(one)] for heads, one in zip(best, part, strict=True))
 
 

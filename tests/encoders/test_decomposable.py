@@ -84,14 +84,14 @@ def test_words_score_and_projected_words_are_looked_at() -> None:
     encoder = encoder_of("projective", embedder={"dim": 7})
     core, batch = encoder.contextualizer, batches()[0]
     states = encoder.embedder(batch)
-    trees = sa.encoders.latent_trees(encoder, batch)
+    trees = encoder.latent_trees(batch)
     values = core.project(states)
     root = core.inside.reader.root_value.expand(len(states), 1, -1)
     expected = trees.marginals() @ torch.cat([root, values], 1)
     assert torch.allclose(core.inside(states, batch, values=values)[0], expected, atol=1e-6)
     # What is looked at does not say where to look.
     torch.nn.init.zeros_(core.project.weight)
-    assert torch.equal(sa.encoders.latent_trees(encoder, batch).marginals(), trees.marginals())
+    assert torch.equal(encoder.latent_trees(batch).marginals(), trees.marginals())
 
 
 @pytest.mark.parametrize("inside", ["none", "projective"])

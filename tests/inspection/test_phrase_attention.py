@@ -226,5 +226,5 @@ def test_a_saved_model_remembers_its_trees(tmp_path: Path) -> None:
     assert content["trees"] == {"source": "right", "unary": "keep", "seed": 0}
     model = load(tmp_path / "run")
     assert isinstance(model, SequenceModel)
-    labels = [label for label, _, _ in model.source_of(sa.Sentence(["dogs", "bark"])).constituency.spans]
+    labels = [label for label, _, _ in model.prepare_sentence(sa.Sentence(["dogs", "bark"])).constituency.spans]
     assert labels[0] == "X"

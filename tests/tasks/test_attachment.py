@@ -12,13 +12,13 @@ import torch
 import structattn as sa
 from small_models import attachment_model, sentence_model
 from structattn.data import Example, Vocabulary
-from structattn.encoders import build, latent_trees
+from structattn.encoders import build
 from structattn.errors import ConfigError, MissingStructure
 from structattn.syntax import DependencyTree, Sentence, write_conllu
 from structattn.tasks import AttachmentModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 from structattn.training.initial import start_from
-from structattn.training.latent import tree_entropy
+from structattn.training.run import tree_entropy
 from structures_by_hand import all_heads
 
 WORDS = ["a", "dog", "barks", "cat", "sleeps"]
@@ -163,7 +163,7 @@ def test_what_does_not_fit_is_refused(pretrained: Path) -> None:
     with pytest.raises(ConfigError, match="task 'attachment' expects an encoder with latent trees, got one with Indep"):
         model_of("simple")
     with pytest.raises(ConfigError, match=r"expected an encoder that attends to heads, .* got one with 0 such"):
-        latent_trees(build("structured", vocab_size=7, attention="none"), sa.collate([Sentence([])], VOCABULARY))
+        build("structured", vocab_size=7, attention="none").latent_trees(sa.collate([Sentence([])], VOCABULARY))
     with pytest.raises(MissingStructure, match="task 'attachment' needs dependency of every sentence"):
         model_of().loss([Example((Sentence(["a"]),))])
     with pytest.raises(ValueError, match="example 0 has no tree to compare with"):

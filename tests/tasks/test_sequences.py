@@ -18,7 +18,7 @@ from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
-from structattn.encoders import ConcatContext, latent_trees
+from structattn.encoders import ConcatContext
 from structattn.encoders.table import needs_backbone
 from structattn.errors import ConfigError, ParseError
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -632,4 +632,4 @@ def test_layers_below_the_attention_are_what_it_reads_and_what_stands_beside_it(
     assert found.states.shape == (2, 2, 2 * 2 * 3)
     torch.testing.assert_close(found.states, above.states)
     expected = contextualizer.attention.distribution(read, batch).marginals()
-    torch.testing.assert_close(latent_trees(encoder, batch).marginals(), expected)
+    torch.testing.assert_close(encoder.latent_trees(batch).marginals(), expected)

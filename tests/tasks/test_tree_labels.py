@@ -50,7 +50,7 @@ def test_the_loss_is_the_mean_over_all_labelled_nodes(encoder: str) -> None:
     one_by_one = []
     for example, tree in zip(EXAMPLES, TREES, strict=True):
         single = found.collate([example])
-        states = found.encoder(single.sentences[0]).states
+        states = found.encoder(single.sides[0]).states
         labels = [*tree.tags, *(label for label, _, _ in tree.spans)]
         logits = found.classifier(states[0])
         one_by_one += F.cross_entropy(logits, torch.tensor([int(label) for label in labels]), reduction="none").tolist()

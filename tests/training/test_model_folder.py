@@ -130,7 +130,7 @@ def test_transformers_forward_from_ids(tmp_path: Path) -> None:
 
     loaded = AutoModelForSequenceClassification.from_pretrained(tmp_path / "model")
     batch = loaded.collate([sa.Example((sentence,), "positive") for sentence in SENTENCES])
-    (sentences,) = batch.sentences
+    (sentences,) = batch.sides
     output = loaded(sentences.tokens, sentences.mask.long(), labels=torch.ones(len(SENTENCES), dtype=torch.long))
     torch.testing.assert_close(output.logits, model(batch))
     torch.testing.assert_close(output.loss, model.loss(batch))

@@ -146,18 +146,18 @@ def test_batches_made_in_another_process_bring_the_operators_of_their_trees(
     expected = model.loss_of(model.eval()(model.collate(examples)), model.collate(examples))
 
     model.find_trees = MissingTrees("en")
-    make = pickle.loads(ForkingPickler.dumps(BatchMaker(streamed, model, histograms=True)))
+    make = pickle.loads(ForkingPickler.dumps(BatchMaker(streamed, model, torch.device("cpu"))))
     assert make.model.find_trees is None
     assert {one.device.type for one in make.model.state_dict().values()} == {"meta"}
     batch = pickle.loads(ForkingPickler.dumps(make(list(range(len(examples))))))
     monkeypatch.setattr(TreeOperator, "__init__", None)
     assert model.loss_of(model(batch), batch).equal(expected)
-    (sentences,) = batch.to("meta").sentences
+    (sentences,) = batch.to("meta").sides
     assert tree_operator(sentences.constituency).operator.is_meta
 
     model.register_forward_hook(lambda *_: None)
     with pytest.raises(ConfigError, match=r"data.loader_workers: expected an encoder that can be pickled; .*lambda"):
-        BatchMaker(streamed, model, histograms=True)
+        BatchMaker(streamed, model, torch.device("cpu"))
 
 
 def test_batches_made_ahead_are_those_that_are_asked_for(tmp_path: Path) -> None:

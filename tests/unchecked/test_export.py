@@ -44,7 +44,7 @@ def model_of(encoder: str, task: str = "sentiment") -> SentenceModel:
 
 def elsewhere(program: Path, model: SentenceModel, examples: list[sa.Example], folder: Path) -> Tensor:
     """The program's answers in a process of its own."""
-    batches = model.collate(examples).sentences
+    batches = model.collate(examples).sides
     tensors = {
         f"{number}.{name}": one.contiguous().clone()
         for number, batch in enumerate(batches)

@@ -7,7 +7,7 @@ The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -51,6 +51,9 @@ class PretrainedBackbone(nn.Module):
         >>> backbone(subwords).shape, backbone.dim
         (torch.Size([1, 4, 384]), 384)
     """
+
+    #: Its parameters are not fresh: they have a learning rate of their own, and are not drawn anew.
+    is_pretrained: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -121,6 +124,18 @@ class PretrainedBackbone(nn.Module):
         config: Any = self.model.config
         config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
+
+    @property
+    def unknown_word(self) -> str:
+        """A word that says nothing: the tokenizer's mask, or else its unknown token.
+
+        Raises:
+            ConfigError: if it has neither.
+        """
+        word = self.tokenizer.mask_token or self.tokenizer.unk_token
+        if word is None:
+            raise ConfigError("the backbone's tokenizer has neither a mask nor an unknown token: pass replacement=")
+        return str(word)
 
     @property
     def config(self) -> Any:

@@ -1,5 +1,6 @@
 """A backbone in place of word embeddings: sentences in, contextual states of words or texts out."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal, get_args
@@ -9,8 +10,14 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.backbones.backbone import PretrainedBackbone
+from structattn.backbones.eager import computing_weights
+from structattn.backbones.subword_maps import subword_maps
 from structattn.data import SentenceBatch, SubwordBatch
 from structattn.errors import ConfigError
+from structattn.layers.attention_map import AttentionMap
+from structattn.layers.modes import evaluating
+from structattn.layers.recording import recording
+from structattn.syntax import Sentence
 
 WordPooling = Literal["first", "mean"]
 Nodes = Literal["words", "text", "words and text"]
@@ -72,6 +79,11 @@ class BackboneEmbedding(nn.Module):
         self.output_dim = backbone.dim
 
     @property
+    def tokenizer(self) -> Any:
+        """The tokenizer of the backbone."""
+        return self.backbone.tokenizer
+
+    @property
     def config(self) -> dict[str, Any]:
         """The embedder's configuration for ``structattn.encoders.build``."""
         return {
@@ -116,6 +128,37 @@ class BackboneEmbedding(nn.Module):
         if self.nodes == "text":
             return self._text(*self._read(batch, *others))
         return torch.cat([self._states(one) for one in (batch, *others)], 1) if others else self._states(batch)
+
+    def attention_maps(self, texts: Sequence[tuple[Sentence, ...]]) -> list[AttentionMap] | None:
+        """Attention over the subwords of texts whose sentence vector is one of the backbone's states.
+
+        The maps are those of the reader, if there is one, such as a layer on the backbone or priors in its own heads;
+        otherwise of the last layer of the backbone, which then runs ``eager`` for this call and logs the change.
+
+        Args:
+            texts: one sentence each, or pairs that are read as one text.
+
+        Returns:
+            ``None`` if words have states, so that there are no subwords to show.
+        """
+        if self.nodes != "text":
+            return None
+        tokenizer, subwords = self.tokenizer, self.backbone.tokenize(texts, truncation=True)
+        if (maps_of_reader := getattr(self.reader, "attention_maps", None)) is not None:
+            maps: list[AttentionMap] = maps_of_reader(texts, subwords)
+            return maps
+        if self.reader is None:
+            return subword_maps(subwords, {"backbone, last layer": self._last_weights(subwords)}, tokenizer, texts)
+        with recording(self) as records:
+            self.reader(self.backbone, subwords)
+        weights = {record.name: record.weights for record in records}
+        return subword_maps(subwords, weights, tokenizer, texts, allowed=records[0].allowed)
+
+    def _last_weights(self, subwords: SubwordBatch) -> Tensor:
+        model = self.backbone.model
+        with computing_weights(model), evaluating(model):
+            weights: Tensor = model(**self.backbone.inputs(subwords), output_attentions=True).attentions[-1]
+        return weights
 
     def _states(self, batch: SentenceBatch) -> Tensor:
         states, subwords = self._read(batch)

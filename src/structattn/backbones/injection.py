@@ -12,7 +12,7 @@ import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any
+from typing import Any, ClassVar
 
 import torch
 from jaxtyping import Float
@@ -20,11 +20,13 @@ from torch import Tensor, nn
 
 from structattn.backbones.backbone_facts import has_text_at_end, max_input_length, takes_token_types
 from structattn.backbones.eager import computing_weights
+from structattn.backbones.subword_maps import subword_maps
 from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords, join_sentences
 from structattn.data.model_config import ADAPTER
 from structattn.data.model_folder import write_model
 from structattn.errors import ConfigError, StructAttnError
 from structattn.functional import additive_mask
+from structattn.layers.attention_map import AttentionMap
 from structattn.layers.modes import evaluating
 from structattn.priors import AttentionBias, Prior
 from structattn.syntax import Sentence
@@ -62,6 +64,9 @@ class InjectedModel(nn.Module):
         ConfigError: if the model is a decoder or of a kind whose scores cannot be reached, or the bias did not reach
             them.
     """
+
+    #: The sentences of a pair are one text.
+    reads_together: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -126,6 +131,25 @@ class InjectedModel(nn.Module):
         sentences = texts.sentences if isinstance(texts, SentenceBatch) else texts
         device = next(self.model.parameters()).device
         return collate_subwords(sentences, self.tokenizer, max_length=self.max_length).to(device)
+
+    def attention_maps(
+        self, texts: Sequence[tuple[Sentence, ...]], subwords: SubwordBatch | None = None
+    ) -> list[AttentionMap]:
+        """The weights of every layer with priors, text by text; rows and columns are subwords.
+
+        ``sdpa`` computes no weights, so the model runs ``eager`` for this call and logs the change.
+
+        Args:
+            texts: one sentence each, or pairs that are read as one text.
+            subwords: the texts as subwords; tokenized here if ``None``.
+
+        Raises:
+            ConfigError: without a tokenizer.
+            MissingStructure: if a prior wants a tree that a sentence lacks.
+        """
+        subwords = self.tokenize(texts) if subwords is None else subwords
+        weights, allowed = self.subword_weights(subwords), self.attention_bias(subwords).allowed
+        return subword_maps(subwords, weights, self.tokenizer, texts, priors=self.prior.names, allowed=allowed)
 
     def words_of(self, subwords: SubwordBatch) -> SentenceBatch:
         """The words of each text as one sentence, which the prior reads."""

@@ -26,6 +26,8 @@ from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.text_node import cls_encoder
 from structattn.errors import ConfigError
 from structattn.functional import attention
+from structattn.layers.attention_map import AttentionMap
+from structattn.syntax import Sentence
 
 
 class InjectedReader(nn.Module):
@@ -44,6 +46,10 @@ class InjectedReader(nn.Module):
     def prepare(self, subwords: SubwordBatch) -> SubwordBatch:
         """The subwords with the words of each text, which the priors read."""
         return replace(subwords, text=self.injected[0].words_of(subwords))
+
+    def attention_maps(self, texts: Sequence[tuple[Sentence, ...]], subwords: SubwordBatch) -> list[AttentionMap]:
+        """The weights of every layer with priors, see ``InjectedModel.attention_maps``."""
+        return self.injected[0].attention_maps(texts, subwords)
 
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States of all subwords; undefined at padding.

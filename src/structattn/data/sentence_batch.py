@@ -75,6 +75,11 @@ class SentenceBatch:
     subwords: "SubwordBatch | None" = None
 
     @property
+    def sides(self) -> tuple["SentenceBatch", ...]:
+        """The batches that an encoder reads: this one; batches of a task have one for each sentence of an example."""
+        return (self,)
+
+    @property
     def device(self) -> torch.device:
         """The device of the tensors."""
         return self.tokens.device

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
     from structattn.encoders.recursive import RecursiveNetwork, child_attention, dependency_tree_lstm, tree_lstm
     from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
-    from structattn.encoders.structured import ConcatContext, ReadingScorer, latent_trees, structured
+    from structattn.encoders.structured import ConcatContext, ReadingScorer, structured
     from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, options_of
     from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
     from structattn.encoders.tree_transformer import (
@@ -79,7 +79,6 @@ __all__ = [
     "heads_prior",
     "hydra",
     "injected",
-    "latent_trees",
     "length_matched_transformer",
     "lstm",
     "mh_s2t",

@@ -6,7 +6,7 @@ One final class; the published systems differ only in its three parts.
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Bool, Float
@@ -18,6 +18,9 @@ from structattn.data.saved_model import SavedModel
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers.linear import glorot_linear
+
+if TYPE_CHECKING:
+    from structattn.layers import PartDistribution
 
 
 @dataclass(frozen=True)
@@ -135,6 +138,41 @@ class SentenceEncoder(SavedModel):
         """
         prepare = getattr(self.embedder, "prepare", None)
         return batches if prepare is None else prepare(*batches)
+
+    @property
+    def has_latent_trees(self) -> bool:
+        """Whether the encoder attends to the heads of words under one distribution over trees."""
+        return len(self._attention_to_heads()) == 1
+
+    def latent_trees(self, batch: SentenceBatch) -> "PartDistribution":
+        """The distribution over the heads of words that the encoder attends with, for its best tree or entropy.
+
+        In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors; here from
+        what the contextualizer's method ``read`` makes of them, if it has one.
+
+        Raises:
+            ConfigError: unless ``has_latent_trees``.
+
+        Example:
+            >>> import structattn as sa
+            >>> batch = sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))
+            >>> trees = sa.encoders.build("structured", vocab_size=4, dim=6).latent_trees(batch)
+            >>> round(trees.log_count().exp().item())
+            3
+        """
+        attention = self._attention_to_heads()
+        if len(attention) != 1:
+            raise ConfigError(
+                f"expected an encoder that attends to heads, such as structured or decomposable with a latent tree, "
+                f"got one with {len(attention)} such attentions"
+            )
+        states, read = self.embed(batch), getattr(self.contextualizer, "read", None)
+        trees: PartDistribution = attention[0].distribution(states if read is None else read(states, batch), batch)
+        return trees
+
+    def _attention_to_heads(self) -> list[Any]:
+        readers = ((module, getattr(module, "reader", None)) for module in self.modules())
+        return [module for module, reader in readers if getattr(reader, "reads_heads", False)]
 
     def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Encoding:
         """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence.

@@ -97,42 +97,6 @@ class ConcatContext(nn.Module):
         return Encoding(masked_states(states, batch.mask), batch.mask)
 
 
-def latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> PartDistribution:
-    """The distribution over the heads of words in an encoder's latent attention, for its best tree or entropy.
-
-    In the systems of Kim et al. (2017), sections 4.1 and 4.4, heads are scored from the word vectors; here from the
-    output of the layers below the attention, if there are any.
-
-    Args:
-        encoder: an encoder with a single `StructuredAttention` to heads, over the states that its contextualizer reads.
-        batch: sentences.
-
-    Raises:
-        ConfigError: if the encoder attends to no heads.
-
-    Example:
-        >>> import structattn as sa
-        >>> batch = sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))
-        >>> trees = latent_trees(structured(sa.layers.WordEmbedding(4, 6)), batch)
-        >>> round(trees.log_count().exp().item())
-        3
-    """
-    found = [
-        module
-        for module in encoder.modules()
-        if isinstance(module, StructuredAttention) and isinstance(module.reader, HeadReader)
-    ]
-    if len(found) != 1:
-        raise ConfigError(
-            f"expected an encoder that attends to heads, such as structured or decomposable with a latent tree, "
-            f"got one with {len(found)} such attentions"
-        )
-    states, contextualizer = encoder.embed(batch), encoder.contextualizer
-    if isinstance(contextualizer, ConcatContext):
-        states = contextualizer.read(states, batch)
-    return found[0].distribution(states, batch)
-
-
 def structured(
     embedder: nn.Module,
     *,

@@ -5,7 +5,7 @@ import dataclasses
 import logging
 import time
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, cast
 
 from torch import nn
 
@@ -258,9 +258,10 @@ class Answers:
 
 
 def _checked(name: str, model: nn.Module) -> TaskModel:
-    if not isinstance(model, TaskModel):
+    if not hasattr(model, "task"):
         raise ConfigError(
             f"{name}: expected a model that answers a task, such as structattn.load reads, got {type(model).__name__}"
         )
-    encoder_of(model)
-    return model
+    task_model = cast(TaskModel, model)
+    encoder_of(task_model)
+    return task_model

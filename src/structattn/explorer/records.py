@@ -3,28 +3,26 @@
 from collections.abc import Sequence
 from typing import Any
 
-from structattn.backbones import BackboneEmbedding
 from structattn.data import Example
 from structattn.explorer.packing import pack, pack_bits
 from structattn.inspection import AttentionMap, LatentTree, Look, TreeEdit
-from structattn.inspection.looking import encoder_of
 from structattn.inspection.names import module_titles
 from structattn.syntax import Sentence
-from structattn.tasks import COMBINATIONS, Prediction, SequenceModel, TaskModel
+from structattn.tasks import Prediction, TaskModel
 
 
 def look_record(found: Look, name: str, model: TaskModel, reads: Sequence[str]) -> dict[str, Any]:
     """One entry of ``looks``."""
     sentences = found.example.sentences
     titles = module_titles(found.maps)
-    together = COMBINATIONS[model.task.combine].reads_together
+    together = model.reads_together
     latent = [None if tree is None else _latent_record(tree) for tree in found.latent]
     return {
         "model": name,
         "task": model.task.name,
         "reads": list(reads),
         "answer": answer_record(found.answer),
-        "unknown": [unknown_words(model, sentence) for sentence in sentences],
+        "unknown": [model.unknown_words(sentence) for sentence in sentences],
         "maps": [map_record(one, sentences, titles[one.name], together=together) for one in found.maps],
         "latent": latent if any(latent) else None,
     }
@@ -65,14 +63,6 @@ def map_record(
         **pack(found.weights),
         "allowed": None if found.allowed is None else pack_bits(found.allowed),
     }
-
-
-def unknown_words(model: TaskModel, sentence: Sentence) -> list[int]:
-    """Positions of the words that are not in the vocabulary of a model of words."""
-    reads_words = not isinstance(model, SequenceModel) and not isinstance(encoder_of(model).embedder, BackboneEmbedding)
-    if not reads_words or model.vocabulary is None:
-        return []
-    return [place for place, word in enumerate(sentence.words) if word not in model.vocabulary]
 
 
 def edit_record(edit: TreeEdit) -> dict[str, Any]:

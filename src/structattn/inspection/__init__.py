@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.inspection.attention_map import AttentionMap
+    from structattn.encoders.latent_tree import LatentTree
     from structattn.inspection.comparisons import comparison_table, flips_page
     from structattn.inspection.figures import (
         attention_figure,
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
         tree_figure,
     )
     from structattn.inspection.hydra_figures import relation_figures
-    from structattn.inspection.latent import LatentTree
     from structattn.inspection.looking import Look, look
     from structattn.inspection.maps import attention_maps
     from structattn.inspection.occlusion import WordAttribution, attribution_figure, leave_one_out
@@ -33,6 +32,7 @@ if TYPE_CHECKING:
     from structattn.inspection.scores import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
     from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
     from structattn.inspection.tree_edits import ArcAttribution, TreeEdit, arc_influence, flipping_edits
+    from structattn.layers.attention_map import AttentionMap
 
 __all__ = [
     "ArcAttribution",

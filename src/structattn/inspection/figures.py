@@ -8,12 +8,11 @@ from typing import TypeVar
 
 import torch
 
-from structattn.inspection.attention_map import AttentionMap
-from structattn.inspection.latent import LAYER as LATENT
 from structattn.inspection.latent import induced_tree_figure
 from structattn.inspection.names import gate_names, titles_of
 from structattn.inspection.occlusion import WordAttribution, attribution_figure
 from structattn.inspection.summary import tree_of
+from structattn.layers.attention_map import LATENT_TREES, AttentionMap
 from structattn.pictures import (
     Arc,
     Limits,
@@ -197,7 +196,7 @@ def sentence_figures(
     if any(found.kind == "attention" for found in maps):
         figures["attention"] = attention_figure(maps, by_row=by_row)
     for found in maps:
-        if found.layer == LATENT:
+        if found.layer == LATENT_TREES:
             figures["induced"] = induced_tree_figure(found, sentence)
     if sentence.dependency is not None:
         figures["tree"] = dependency_tree(sentence.words, sentence.dependency, tags=sentence.tags)

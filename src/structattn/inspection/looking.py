@@ -2,16 +2,15 @@
 
 from dataclasses import dataclass
 
-from structattn.backbones import BackboneEmbedding
 from structattn.data import Example, collate
 from structattn.encoders import SentenceEncoder
+from structattn.encoders.latent_tree import LatentTree, read_latent_trees
 from structattn.errors import ConfigError
-from structattn.inspection.attention_map import AttentionMap
 from structattn.inspection.items import reads_together
-from structattn.inspection.latent import LatentTree, has_latent_trees, latent_trees_of
-from structattn.inspection.maps import attention_maps, maps_of_pass
-from structattn.inspection.recording import recording_passes
-from structattn.tasks import AttachmentModel, Prediction, TaskModel
+from structattn.inspection.maps import maps_of_pass, own_maps
+from structattn.layers.attention_map import AttentionMap
+from structattn.layers.recording import recording_passes
+from structattn.tasks import Prediction, TaskModel
 from structattn.tasks.items import Item, example_of
 
 
@@ -58,8 +57,8 @@ def look(model: TaskModel, item: Item) -> Look:
     """
     encoder = encoder_of(model)
     (example,) = model.with_trees([example_of(item, 0, model.task)])
-    if isinstance(model, AttachmentModel) or reads_subwords(model):
-        maps = attention_maps(model, example)
+    maps = own_maps(model, example)
+    if maps is not None:
         (answer,) = model.predict([example])
     else:
         with recording_passes(model, encoder) as passes:
@@ -76,9 +75,10 @@ def encoder_of(model: TaskModel) -> SentenceEncoder:
     Raises:
         ConfigError: if it has no sentence encoder.
     """
-    if not isinstance(model.encoder, SentenceEncoder):
+    encoder: SentenceEncoder = model.encoder
+    if not hasattr(encoder, "pooler"):
         raise ConfigError(f"expected a model with a sentence encoder, got one of task {model.task.name!r} without")
-    return model.encoder
+    return encoder
 
 
 def reads_subwords(model: TaskModel) -> bool:
@@ -86,12 +86,11 @@ def reads_subwords(model: TaskModel) -> bool:
 
     This is the state of the first token, or of a decoder's last token.
     """
-    embedder = encoder_of(model).embedder
-    return isinstance(embedder, BackboneEmbedding) and embedder.nodes == "text"
+    return getattr(encoder_of(model).embedder, "nodes", "words") == "text"
 
 
 def _latent(model: TaskModel, encoder: SentenceEncoder, example: Example) -> tuple[LatentTree | None, ...]:
-    if not has_latent_trees(encoder) or model.vocabulary is None:
+    if not encoder.has_latent_trees or model.vocabulary is None:
         return (None,) * len(example.sentences)
     batch = collate(example.sentences, model.vocabulary).to(model.device)
-    return tuple(latent_trees_of(encoder, batch))
+    return tuple(read_latent_trees(encoder, batch))

@@ -7,22 +7,17 @@ from collections.abc import Sequence
 import torch
 from torch import Tensor, nn
 
-from structattn.backbones import BackboneEmbedding, InjectedModel
 from structattn.data import SentenceBatch, Vocabulary
-from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.inspection.attention_map import AttentionMap
-from structattn.inspection.backbones import injected_maps, text_maps
-from structattn.inspection.items import batches_of, first_of, reads_together, texts_of, with_found_trees
-from structattn.inspection.latent import latent_maps
+from structattn.inspection.items import Batch, batches_of, first_with, reads_together, texts_of, with_found_trees
 from structattn.inspection.names import phrase_names
-from structattn.inspection.recording import Pass, Record, recording
-from structattn.tasks import AttachmentModel, TaggingModel, TaskBatch
+from structattn.layers.attention_map import AttentionMap
+from structattn.layers.recording import Pass, Record, recording
 from structattn.tasks.items import Item
 
 
 def attention_maps(
     model: nn.Module,
-    sentences: SentenceBatch | TaskBatch | Item | Sequence[Item],
+    sentences: Batch | Item | Sequence[Item],
     *,
     vocabulary: Vocabulary | None = None,
 ) -> list[AttentionMap]:
@@ -32,10 +27,9 @@ def attention_maps(
     back in its previous mode.
 
     Args:
-        model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. Maps of
-            models whose sentence vector is one of a backbone's states are over subwords, see ``text_maps``, and so are
-            those of a model whose heads were injected with priors, see ``injected_maps``. Maps of a model of latent
-            trees show these trees, see ``latent_maps``.
+        model: an encoder, a ``SentenceModel``, a loaded model, or any module that takes a ``SentenceBatch``. A model or
+            a part of one, may have maps of its own, by a method ``attention_maps``: those of backbones are over
+            subwords, those of a model of the task ``attachment`` show its latent trees.
         sentences: a batch; or examples, sentences, texts and pairs of these, if the model has a vocabulary.
         vocabulary: for models that have none.
 
@@ -57,27 +51,41 @@ def attention_maps(
         (('a', 'dog', 'barks'), torch.Size([2, 3, 3]), 'attention')
     """
     sentences = with_found_trees(model, sentences)
-    if isinstance(model, InjectedModel):
-        return injected_maps(model, texts_of(sentences))
-    reader = first_of(model, BackboneEmbedding)
-    if reader is not None and reader.nodes == "text":
-        texts = (
-            texts_of(sentences) if reads_together(model) else [(one,) for text in texts_of(sentences) for one in text]
-        )
-        starts = [0, *itertools.accumulate(map(len, texts))]
-        return text_maps(reader, texts, starts[: len(texts)]) if texts else []
-    maps: list[AttentionMap] = []
+    if (maps := own_maps(model, sentences)) is not None:
+        return maps
+    maps = []
+    encoder = encoder_in(model)
     batches = batches_of(model, sentences, vocabulary)
-    attachment = first_of(model, AttachmentModel)
-    if attachment is not None:
-        return [found for (batch,), places in batches for found in latent_maps(attachment, batch, places)]
-    encoder = first_of(model, SentenceEncoder) or model
     for sides, places in batches:
         sides = tuple(side.to(_device(model)) for side in sides)
         with recording(model) as records:
             encoder(*sides)
         maps += maps_of_pass(Pass(sides, records), places, model)
     return sorted(maps, key=lambda found: found.index)
+
+
+def own_maps(model: nn.Module, sentences: Batch | Item | Sequence[Item]) -> list[AttentionMap] | None:
+    """The maps of a model that has its own, by a method ``attention_maps`` of the model or of a part of it.
+
+    The method takes texts, one or more sentences that are read in one pass; it returns ``None`` to decline.
+    """
+    parts = [module for module in model.modules() if hasattr(module, "attention_maps")]
+    if not parts:
+        return None
+    texts = texts_of(sentences)
+    if not reads_together(model):
+        texts = [(sentence,) for text in texts for sentence in text]
+    for part in parts:
+        maps: list[AttentionMap] | None = part.attention_maps(texts)  # type: ignore[operator]  # torch: a module
+        if maps is not None:
+            return maps
+    return None
+
+
+def encoder_in(model: nn.Module) -> nn.Module:
+    """The module that reads batches of sentences: the encoder of a model of a task, or the model itself."""
+    task_model = first_with(model, "find_trees")
+    return first_with(model, "contextualizer") or model if task_model is None else task_model.encoder
 
 
 def maps_of_pass(one: Pass, places: Sequence[int], model: nn.Module) -> list[AttentionMap]:
@@ -91,8 +99,8 @@ def maps_of_pass(one: Pass, places: Sequence[int], model: nn.Module) -> list[Att
         places: the index of each text's first sentence.
         model: the model that the encoder belongs to.
     """
-    # A tagger answers from the states of words.
-    records = [record for record in one.records if record.kind != "pooling" or not isinstance(model, TaggingModel)]
+    uses_pooling = getattr(model, "uses_pooling", True)
+    records = [record for record in one.records if record.kind != "pooling" or uses_pooling]
     maps = []
     for row, place in enumerate(places):
         calls: Counter[nn.Module] = Counter()

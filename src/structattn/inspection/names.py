@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from structattn.inspection.attention_map import AttentionMap
+from structattn.layers.attention_map import AttentionMap
 from structattn.syntax.constituency_tree import Span
 
 

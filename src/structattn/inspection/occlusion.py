@@ -8,13 +8,12 @@ from dataclasses import dataclass, replace
 
 from torch import nn
 
-from structattn.backbones import PretrainedBackbone
 from structattn.data import Example
 from structattn.errors import ConfigError
-from structattn.inspection.items import first_of, vocabulary_of
+from structattn.inspection.items import first_with, vocabulary_of
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
-from structattn.tasks import Prediction, TaskModel
+from structattn.tasks import Prediction
 from structattn.tasks.items import Item, sentences_of
 
 # Longer sentences are drawn in smaller cells, which have no room for numbers.
@@ -147,17 +146,14 @@ def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = 
 
 def _with_trees(model: nn.Module, example: Example) -> Example:
     """The example as the model encodes it: a parser must not see the unknown word."""
-    asked = first_of(model, TaskModel)  # type: ignore[type-abstract]
-    return example if asked is None else asked.with_trees([example])[0]
+    task_model = first_with(model, "with_trees")
+    return example if task_model is None else task_model.with_trees([example])[0]
 
 
 def _unknown_word(model: nn.Module) -> str:
-    backbone = first_of(model, PretrainedBackbone)
+    backbone = first_with(model, "unknown_word")
     if backbone is not None:
-        word = backbone.tokenizer.mask_token or backbone.tokenizer.unk_token
-        if word is None:
-            raise ConfigError("the backbone's tokenizer has neither a mask nor an unknown token: pass replacement=")
-        return str(word)
+        return str(backbone.unknown_word)
     word, known = "<unk>", vocabulary_of(model)
     while known is not None and word in known:
         word = f"<{word}>"

@@ -16,10 +16,9 @@ from torch import Tensor, nn
 
 from structattn.data import Example, SentenceBatch
 from structattn.errors import ConfigError
-from structattn.inspection.recording import recording
-from structattn.layers import CrossAttention, TreeAttention
+from structattn.layers.recording import recording
 from structattn.pictures import Series, bar_chart
-from structattn.tasks import SequenceModel, TaskBatch, TaskModel
+from structattn.tasks import TaskModel
 
 Kind = Literal["self", "cross"]
 
@@ -89,7 +88,7 @@ def phrase_attention(model: TaskModel, examples: Sequence[Example], *, batch_siz
     sums: dict[tuple[Kind, nn.Module], _Sum] = {}
     for start in range(0, len(examples), batch_size):
         chosen = examples[start : start + batch_size]
-        if isinstance(model, SequenceModel):
+        if model.task.answer == "text":
             for example in chosen:
                 if not isinstance(example.label, str):
                     raise ConfigError(f"{example.described()} has no text for the decoder to read")
@@ -201,20 +200,17 @@ class _Sum:
 def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Tensor, float, int]]]:
     """For each module that attends to phrases and each sentence: shares of heads, uniform share, number of queries."""
     batch = batch.to(model.device)
-    sides = batch.sentences if isinstance(batch, TaskBatch) else (batch.source,)
     with recording(model) as records:
         model(batch)
     calls = Counter[int]()
     for record in records:
-        module, source = record.module, sides[calls[id(record.module)] % len(sides)]
+        module, source = record.module, batch.sides[calls[id(record.module)] % len(batch.sides)]
         calls[id(module)] += 1
         trees = source.constituency
-        if trees is None or not isinstance(module, TreeAttention | CrossAttention):
+        kind: Kind | None = getattr(module, "attends_to_phrases", None)
+        if trees is None or kind is None or record.weights.shape[-1] != trees.mask.shape[1]:
             continue
-        if record.weights.shape[-1] != trees.mask.shape[1]:
-            continue
-        kind: Kind = "self" if isinstance(module, TreeAttention) else "cross"
-        allowed = _allowed(module, source) if isinstance(module, TreeAttention) else _read(batch.outputs != 0, source)
+        allowed = _allowed(module, source) if kind == "self" else _read(batch.outputs != 0, source)
         for row, real in enumerate(allowed.cpu()):
             queries = real[:, trees.num_leaves :].any(-1)
             columns = trees.mask[row].cpu()
@@ -225,7 +221,7 @@ def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Ten
                 yield kind, module, (*phrase_share(weights, words, allowed=permitted), int(queries.sum()))
 
 
-def _allowed(attention: TreeAttention, source: SentenceBatch) -> Bool[Tensor, "batch node node"]:
+def _allowed(attention: Any, source: SentenceBatch) -> Bool[Tensor, "batch node node"]:
     trees = source.require("constituency", wanted_by="TreeAttention")
     allowed = trees.mask[:, :, None] & trees.mask[:, None, :]
     permitted = None if attention.prior is None else attention.prior(source).allowed

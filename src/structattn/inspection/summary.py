@@ -8,7 +8,7 @@ import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.inspection.attention_map import AttentionMap
+from structattn.layers.attention_map import AttentionMap
 from structattn.syntax import DependencyTree
 
 

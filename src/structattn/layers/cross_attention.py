@@ -43,6 +43,7 @@ class CrossAttention(nn.Module):
     """
 
     weights_axes: ClassVar[str] = "head query key"
+    attends_to_phrases: ClassVar[str] = "cross"
 
     def __init__(self, dim: int, num_heads: int, *, dropout: float = 0.0) -> None:
         super().__init__()

@@ -6,6 +6,7 @@ Reference: Kim et al. (2017), Structured attention networks, sections 3.2, 4.1 a
 """
 
 from collections.abc import Callable
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
@@ -126,6 +127,8 @@ class HeadReader(Reader):
         >>> output.tolist(), weights.tolist()
         ([[[0.0, 1.0, 0.0, 0.0], [1.0, 0.0, 0.0, 0.0]]], [[[[0.0, 1.0], [1.0, 0.0]]]])
     """
+
+    reads_heads: ClassVar[bool] = True
 
     def __init__(self, dim: int, *, with_children: bool = False, value_dim: int | None = None) -> None:
         super().__init__()

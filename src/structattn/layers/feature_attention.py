@@ -17,7 +17,7 @@ from structattn.functional import masked_softmax, masked_states, token2token, to
 from structattn.layers.gates import FusionGate
 from structattn.layers.inputs import batch_of, mask_of
 from structattn.layers.linear import glorot_linear
-from structattn.priors import Backward, Forward, NotSelf, Prior, Relation
+from structattn.priors import Backward, Forward, NotSelf, Prior
 
 _DIRECTIONS: dict[str, tuple[type[Prior], dict[str, bool]]] = {
     "forward": (Forward, {"include_self": False}),
@@ -266,12 +266,12 @@ def _pool(states: Tensor, mask: Tensor, scorer: nn.Module, *, need_weights: bool
 
 
 def _prior(mask: str | Prior) -> Prior:
-    if isinstance(mask, Prior):
+    if not isinstance(mask, str):
         if mask.num_heads not in (None, 1):
             raise ValueError(
                 f"Token2Token has one head, but its prior is made for {mask.num_heads} heads ({mask.name})"
             )
-        if isinstance(mask, Relation) and not mask.as_mask:
+        if not getattr(mask, "as_mask", True):
             raise ValueError(f"Token2Token expects a mask, got {mask!r}; write as_mask=True")
         return mask
     if mask not in _DIRECTIONS:

@@ -48,7 +48,7 @@ def mask_of(
     """
     if given is None:
         return torch.ones(states.shape[:2], dtype=torch.bool, device=states.device)
-    mask = given.mask if isinstance(given, SentenceBatch) else given
+    mask = given if isinstance(given, Tensor) else given.mask
     if mask.shape != states.shape[:2]:
         kind = "mask" if isinstance(given, Tensor) else "batch"
         raise ValueError(

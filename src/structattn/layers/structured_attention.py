@@ -23,6 +23,9 @@ class Reader(nn.Module, ABC):
     mask of the queries if these are the words; it returns the output and weights ``(batch, 1, query, key)``.
     """
 
+    #: Whether the parts are the heads of words, so that the distribution is one over trees.
+    reads_heads: ClassVar[bool] = False
+
     def enter(self, states: Float[Tensor, "batch *step word dim"]) -> Float[Tensor, "batch *step node dim"]:
         """The states that the scorer reads, such as those of the words with that of a root in front."""
         return states

@@ -86,23 +86,27 @@ class HierarchicalAccumulation(nn.Module):
         operator = self._operator(trees, leaves.dtype)
         return accumulate(leaves, nodes, weights, operator, vertical=self.vertical, horizontal=self.horizontal)
 
-    def remember(self, trees: TreeBatch, *, histograms: bool = True) -> None:
+    def prepare_batch(self, side: SentenceBatch, device: torch.device) -> None:
         """Build what ``forward`` needs of the trees ahead of time, in a process that prepares batches; they cache it.
 
         Args:
-            trees: leaves first, then phrases.
-            histograms: also build what is only used on a CPU.
+            side: sentences, with or without phrase trees.
+            device: where the batch will be used: some of it is needed on a CPU only.
 
         Example:
-            >>> trees = TreeBatch(torch.tensor([[2, 2, 2]]), torch.ones(1, 3, dtype=torch.bool), None, num_leaves=2)
-            >>> HierarchicalAccumulation(16, 4).remember(trees)
-            >>> trees.remember("operator paper torch.float32", lambda: None).operator
+            >>> import structattn as sa
+            >>> tree = sa.ConstituencyTree.from_brackets("(S (A a) (B b))")
+            >>> batch = sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary([]))
+            >>> HierarchicalAccumulation(16, 4).prepare_batch(batch, torch.device("cpu"))
+            >>> batch.constituency.remember("operator paper torch.float32", lambda: None).operator
             tensor([[[0.2500, 0.2500]]])
         """
-        operator = self._operator(trees, self.leaf_weights.weight.dtype)
-        if histograms and self.vertical is not None and self.mode == "paper":
+        if side.constituency is None:
+            return
+        operator = self._operator(side.constituency, self.leaf_weights.weight.dtype)
+        if device.type == "cpu" and self.vertical is not None and self.mode == "paper":
             _ = operator.by_height
-        if histograms and self.horizontal is not None:
+        if device.type == "cpu" and self.horizontal is not None:
             _ = operator.by_place
 
     def _operator(self, trees: TreeBatch, dtype: torch.dtype) -> TreeOperator:
@@ -155,6 +159,7 @@ class TreeAttention(nn.Module):
     """
 
     weights_axes: ClassVar[str] = "head query key"
+    attends_to_phrases: ClassVar[str] = "self"
 
     def __init__(
         self,

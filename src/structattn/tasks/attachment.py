@@ -18,9 +18,11 @@ from torch import Tensor
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
-from structattn.encoders import SentenceEncoder, latent_trees
+from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import encoder_from_config
+from structattn.encoders.latent_tree import read_latent_trees
 from structattn.errors import ConfigError
+from structattn.layers.attention_map import LATENT_TREES, AttentionMap
 from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answering import answers_by_length, measured_texts
@@ -37,7 +39,7 @@ class AttachmentModel(TaskModel):
     For an encoder of projective trees, gold trees that are not projective are projectivised first.
 
     Args:
-        encoder: an encoder that attends to heads, see ``latent_trees``.
+        encoder: an encoder that attends to heads, see ``SentenceEncoder.latent_trees``.
         task: the task.
         vocabulary: the words.
 
@@ -76,7 +78,7 @@ class AttachmentModel(TaskModel):
             ConfigError: if the encoder has no latent trees.
         """
         with evaluating(self):
-            found = latent_trees(self.encoder, collate([Sentence(["word"])], self.vocabulary).to(self.device))
+            found = self.encoder.latent_trees(collate([Sentence(["word"])], self.vocabulary).to(self.device))
         if not isinstance(found, DependencyCRF | NonProjectiveDependencyCRF):
             raise ConfigError(
                 f"task {self.task.name!r} expects an encoder with latent trees, got one with {type(found).__name__}"
@@ -137,6 +139,39 @@ class AttachmentModel(TaskModel):
         """The task's metrics for given predictions, see ``TaskModel.measure``."""
         return measured_texts(self.task, examples, predictions, what="tree")
 
+    def attention_maps(self, texts: Sequence[tuple[Sentence, ...]]) -> list[AttentionMap]:
+        """For each sentence, the marginal probabilities of heads and, as a second matrix, the best tree.
+
+        A row is a word, a column its head; 1 minus the sum of a row is the probability of the root. In the best tree
+        the root's row is zero.
+
+        Args:
+            texts: one sentence each.
+        """
+        sentences = [sentence for (sentence,) in texts]
+        batch = self._batch([Example((sentence,)) for sentence in sentences]).to(self.device)
+        maps = []
+        for index, (tree, sentence) in enumerate(zip(read_latent_trees(self.encoder, batch), sentences, strict=True)):
+            best = torch.zeros_like(tree.probabilities)
+            best[range(len(sentence)), tree.heads] = 1.0
+            weights = torch.stack([tree.probabilities, best])[..., 1:]
+            names = ("probability of the head", "best tree")
+            words = sentence.words
+            maps.append(
+                AttentionMap(
+                    "trees",
+                    words,
+                    words,
+                    weights,
+                    "attention",
+                    names,
+                    layer=LATENT_TREES,
+                    sentence=sentence,
+                    index=index,
+                )
+            )
+        return maps
+
     def _batch(self, examples: Sequence[Example]) -> SentenceBatch:
         sentences = [example.sentences[0] for example in examples]
         batch = collate([_projectivised(one) if self.projective else one for one in sentences], self.vocabulary)
@@ -144,7 +179,7 @@ class AttachmentModel(TaskModel):
         return prepared
 
     def _trees(self, batch: SentenceBatch) -> DependencyCRF | NonProjectiveDependencyCRF:
-        trees: DependencyCRF | NonProjectiveDependencyCRF = latent_trees(self.encoder, batch)  # type: ignore[assignment]
+        trees: DependencyCRF | NonProjectiveDependencyCRF = self.encoder.latent_trees(batch)  # type: ignore[assignment]
         return trees
 
     def _answers(self, examples: list[Example]) -> list[Prediction]:

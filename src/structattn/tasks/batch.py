@@ -17,7 +17,7 @@ class TaskBatch:
     """A batch of examples as tensors.
 
     Attributes:
-        sentences: one batch per sentence of an example.
+        sides: one batch per sentence of an example.
         target: a distribution over the classes per example; zero where the label is missing or not a class.
         weight: factor of each example's loss, zero where there is no target.
         ids: the examples' ids.
@@ -26,7 +26,7 @@ class TaskBatch:
             sentence's own class counts.
     """
 
-    sentences: tuple[SentenceBatch, ...]
+    sides: tuple[SentenceBatch, ...]
     target: Float[Tensor, "batch label"]
     weight: Float[Tensor, " batch"]
     ids: tuple[str, ...] = ()
@@ -34,16 +34,15 @@ class TaskBatch:
     node_classes: Int64[Tensor, "batch node"] | None = None
 
     def __len__(self) -> int:
-        return len(self.sentences[0])
+        return len(self.sides[0])
 
     def to(self, device: torch.device | str) -> "TaskBatch":
         """The same batch on another device."""
         if self.target.device == torch.device(device):
             return self
-        sentences = tuple(batch.to(device) for batch in self.sentences)
         return replace(
             self,
-            sentences=sentences,
+            sides=tuple(batch.to(device) for batch in self.sides),
             target=self.target.to(device),
             weight=self.weight.to(device),
             node_classes=None if self.node_classes is None else self.node_classes.to(device),

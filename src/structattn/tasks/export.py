@@ -149,7 +149,7 @@ def _batch(model: SentenceModel, examples: Sequence[Example]) -> tuple[SentenceB
         model(batch)
     except MissingStructure as error:
         raise ConfigError(f"{error.message}; give examples that have it (--data, --parses)") from None
-    return batch.sentences
+    return batch.sides
 
 
 def _generated(arity: int) -> list[Example]:

@@ -93,7 +93,7 @@ class LSTMDecoder(nn.Module):
         else:
             both = torch.tanh(self.bridge(encoding.vector)).unflatten(-1, (2, self.num_layers, self.dim))
         state = {"states": encoding.states, "mask": encoding.mask, "hidden": both[:, 0], "cell": both[:, 1]}
-        if isinstance(self.attention, WindowAttention):
+        if hasattr(self.attention, "positions"):
             state["position"] = both.new_zeros(rows, dtype=torch.promote_types(both.dtype, torch.float32))
         return state
 
@@ -109,8 +109,8 @@ class LSTMDecoder(nn.Module):
         found = read
         if self.attention is not None:
             places = {}
-            if isinstance(self.attention, WindowAttention):
-                places["positions"] = self.attention.positions(read, state["position"])
+            if (positions := getattr(self.attention, "positions", None)) is not None:
+                places["positions"] = positions(read, state["position"])
                 state["position"] = places["positions"][:, -1]
             context, _ = self.attention(state["states"], state["mask"], queries=read, **places)
             found = torch.cat([context, read], -1)

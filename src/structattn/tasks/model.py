@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float
@@ -14,13 +14,16 @@ from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.saved_model import TREE_PARSER, SavedModel
-from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.table import options_of
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.tasks.items import Item, num_words
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
+
+if TYPE_CHECKING:
+    from structattn.layers import PartDistribution
+    from structattn.syntax import Sentence
 
 
 @dataclass(frozen=True)
@@ -54,8 +57,8 @@ class ModelConfig:
     def vocabulary_of(self, examples: Sequence[Example]) -> Vocabulary:
         """The vocabulary of training examples; words of streamed examples are already counted."""
         options: dict[str, Any] = {"lowercase": self.lowercase, "frozen_words": self.frozen_words}
-        if isinstance(examples, StreamedExamples):
-            return Vocabulary.from_counts(examples.counts, self.min_count, **options)
+        if (counts := getattr(examples, "counts", None)) is not None:
+            return Vocabulary.from_counts(counts, self.min_count, **options)
         return Vocabulary.from_examples(examples, self.min_count, **options)
 
     @property
@@ -121,8 +124,10 @@ class TaskModel(SavedModel):
         labels: the classes; none for texts and trees.
         find_trees: adds trees to sentences that have none, before they are encoded; saved with the model. ``None`` for
             a model that needs no trees, or was trained on trees that came with its data.
+        uses_pooling: whether the answer depends on the sentence vector, rather than on the states of words alone.
     """
 
+    uses_pooling: ClassVar[bool] = True
     task: Task
     labels: tuple[str, ...] = ()
     encoder: Any
@@ -202,6 +207,31 @@ class TaskModel(SavedModel):
     def origin(self) -> dict[str, Any]:
         """The parser that found the trees of the training data, if one did."""
         return {} if self.find_trees is None else {TREE_PARSER: self.find_trees.record}
+
+    @property
+    def reads_together(self) -> bool:
+        """Whether the encoder reads the sentences of an example in one pass."""
+        return False
+
+    def prepare_sentence(self, sentence: "Sentence") -> "Sentence":
+        """A sentence as the encoder reads it: possibly with other trees, or retokenized."""
+        return sentence
+
+    def unknown_words(self, sentence: "Sentence") -> list[int]:
+        """Positions of the words that the model does not know; none if it reads subwords."""
+        reads_subwords = hasattr(getattr(self.encoder, "embedder", None), "tokenizer")
+        if self.vocabulary is None or reads_subwords:
+            return []
+        return [position for position, word in enumerate(sentence.words) if word not in self.vocabulary]
+
+    @property
+    def has_latent_trees(self) -> bool:
+        """Whether the encoder attends to the heads of words under a distribution over trees."""
+        return bool(getattr(self.encoder, "has_latent_trees", False))
+
+    def latent_trees(self, batch: Any) -> list["PartDistribution"]:
+        """The distributions over trees that the encoder attends with, one for each side of a batch."""
+        return [self.encoder.latent_trees(side) for side in batch.sides]
 
     def with_trees(self, examples: Sequence[Example]) -> list[Example]:
         """The examples as ``predict`` encodes them: truncated, and with trees if the model has a parser to find them.

@@ -44,9 +44,9 @@ def with_node_classes(batch: TaskBatch, task: Task, classes: Mapping[str, int]) 
         >>> with_node_classes(batch, Task("polarity"), {"3": 0, "4": 1}).node_classes
         tensor([[-1,  1,  0]])
     """
-    if len(batch.sentences) != 1:
+    if len(batch.sides) != 1:
         raise ConfigError(f"task {task.name!r}: labels of phrases are learnt from single sentences, not from pairs")
-    sentences = batch.sentences[0]
+    sentences = batch.sides[0]
     trees = sentences.require("constituency", wanted_by="learning from phrases")
     rows = torch.full(trees.mask.shape, -1)
     for row, sentence in enumerate(sentences.sentences):

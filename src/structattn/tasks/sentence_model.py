@@ -19,6 +19,7 @@ from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.modes import evaluating
+from structattn.syntax import Sentence
 from structattn.tasks.answering import answers_by_length
 from structattn.tasks.batch import TaskBatch, check_batch, naming_example
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
@@ -193,7 +194,7 @@ class SentenceModel(TaskModel):
         """
         check_batch(batch, TaskBatch)
         try:
-            encodings = [self.encoder(*text) for text in self._texts(batch.sentences)]
+            encodings = [self.encoder(*text) for text in self._texts(batch.sides)]
         except MissingStructure as error:
             raise naming_example(error, batch.ids) from None
         if batch.node_classes is not None:
@@ -264,15 +265,23 @@ class SentenceModel(TaskModel):
         if not examples:
             raise ValueError("a batch needs at least one example, got none")
         columns = zip(*(example.sentences for example in examples), strict=True)
-        sentences = tuple(collate([self.trees(sentence) for sentence in column], self.vocabulary) for column in columns)
+        sentences = tuple(collate(list(map(self.prepare_sentence, column)), self.vocabulary) for column in columns)
         sentences = tuple(one for text in self._texts(sentences) for one in self.encoder.prepare(*text))
         weight = torch.tensor([example.weight for example in examples]) * (target.sum(-1) > 0)
         return TaskBatch(sentences, target, weight, tuple(example.id for example in examples), int((weight > 0).sum()))
 
-    def _texts(self, sentences: tuple[SentenceBatch, ...]) -> list[tuple[SentenceBatch, ...]]:
-        """The sentences of each example that the encoder reads together."""
-        together = COMBINATIONS[self.task.combine].reads_together
-        return [sentences] if together else [(one,) for one in sentences]
+    @property
+    def reads_together(self) -> bool:
+        """Whether the encoder reads the sentences of an example in one pass."""
+        return COMBINATIONS[self.task.combine].reads_together
+
+    def prepare_sentence(self, sentence: Sentence) -> Sentence:
+        """A sentence with the phrase trees that the encoder reads."""
+        return self.trees(sentence)
+
+    def _texts(self, sides: tuple[SentenceBatch, ...]) -> list[tuple[SentenceBatch, ...]]:
+        """The batches that the encoder reads in each pass."""
+        return [sides] if self.reads_together else [(side,) for side in sides]
 
     def _answers_to(self, examples: list[Example]) -> list[Prediction]:
         # Gold labels play no part here: they may be missing, or unknown to the model.

@@ -61,6 +61,11 @@ class SequenceBatch:
     def __len__(self) -> int:
         return len(self.source)
 
+    @property
+    def sides(self) -> tuple[SentenceBatch, ...]:
+        """The batches that the encoder reads."""
+        return (self.source,)
+
     def to(self, device: torch.device | str) -> "SequenceBatch":
         """The same batch on another device."""
         if self.inputs.device == torch.device(device):
@@ -229,13 +234,17 @@ class SequenceModel(TaskModel):
         """The task's metrics for given predictions; those that concern none of the examples are left out."""
         return measured_texts(self.task, examples, predictions)
 
-    def source_of(self, sentence: Sentence) -> Sentence:
+    def prepare_sentence(self, sentence: Sentence) -> Sentence:
         """A source sentence as it is encoded: retokenized, with its phrase trees.
 
         Raises:
             MissingStructure: if it lacks the tree that phrases are made from.
         """
         return retokenize(self.trees(sentence), self.texts.splitter)
+
+    def unknown_words(self, sentence: Sentence) -> list[int]:
+        """None: words outside the vocabulary are spelt in its units."""
+        return []
 
     def size_of(self, example: Example) -> int:
         """The length of an example in tokens: that of its source or its text, whichever is longer."""
@@ -246,7 +255,7 @@ class SequenceModel(TaskModel):
     def _batch(self, examples: Sequence[Example]) -> SequenceBatch:
         if not examples:
             raise ValueError("a batch needs at least one example, got none")
-        sentences = [self.source_of(example.sentences[0]) for example in examples]
+        sentences = [self.prepare_sentence(example.sentences[0]) for example in examples]
         labelled = [isinstance(example.label, str) for example in examples]
         tokens = [
             [BEGIN_ID, *self.texts.target.encode(example.label), END_ID] if isinstance(example.label, str) else []

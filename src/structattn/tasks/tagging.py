@@ -57,6 +57,11 @@ class TagBatch:
     def __len__(self) -> int:
         return len(self.sentences)
 
+    @property
+    def sides(self) -> tuple[SentenceBatch, ...]:
+        """The batches that the encoder reads."""
+        return (self.sentences,)
+
     def to(self, device: torch.device | str) -> "TagBatch":
         """The same batch on another device."""
         if self.tags.device == torch.device(device):
@@ -95,6 +100,7 @@ class TaggingModel(TaskModel):
     """
 
     kind: ClassVar[str] = "tagging"
+    uses_pooling: ClassVar[bool] = False
     vocabulary: Vocabulary
 
     def __init__(

@@ -8,7 +8,7 @@ cached.
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import asdict
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 from jaxtyping import Float, Int
@@ -275,14 +275,10 @@ def _decoder(
 
 
 def _look_at_states(cross: nn.Module, encoding: Encoding, source: SentenceBatch) -> CrossSource:
-    if not isinstance(cross, CrossAttention):
-        raise TypeError(f"expected CrossAttention, got {type(cross).__name__}")
-    return cross.source(encoding.states, encoding.mask)
+    return cast(CrossAttention, cross).source(encoding.states, encoding.mask)
 
 
 def _look_at_trees(cross: nn.Module, encoding: Encoding, source: SentenceBatch) -> CrossSource:
-    if not isinstance(cross, TreeCrossAttention):
-        raise TypeError(f"expected TreeCrossAttention, got {type(cross).__name__}")
     trees = source.require("constituency", wanted_by="the tree_transformer decoder")
     if encoding.states.shape[:2] != trees.mask.shape:
         raise ConfigError(
@@ -290,4 +286,4 @@ def _look_at_trees(cross: nn.Module, encoding: Encoding, source: SentenceBatch) 
             f"tree_transformer or tree_lstm; expected states of {tuple(trees.mask.shape)} nodes, "
             f"got {tuple(encoding.states.shape[:2])}"
         )
-    return cross.source(encoding.states, trees)
+    return cast(TreeCrossAttention, cross).source(encoding.states, trees)

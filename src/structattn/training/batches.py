@@ -13,22 +13,22 @@ from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing.reduction import ForkingPickler
-from typing import Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 import torch
 from torch import nn
 
 from structattn.data import Example
-from structattn.data.treebank.stream import StreamedExamples
 from structattn.errors import ConfigError, StructAttnError
-from structattn.layers import HierarchicalAccumulation
 from structattn.parsing.processes import end_with_parent
 from structattn.tasks import TaskModel
-from structattn.tasks.batch import TaskBatch
 from structattn.training import machine
 from structattn.training.config import RunConfig
 from structattn.training.sampler import BatchSampler, WindowBatchSampler, batch_sampler
+
+if TYPE_CHECKING:
+    from structattn.data.treebank.stream import StreamedExamples
 
 LOGGER = logging.getLogger("structattn.training")
 
@@ -47,16 +47,17 @@ def batches_of(
     Raises:
         ConfigError: if other processes make the batches and the model cannot be sent to them.
     """
-    if not isinstance(examples, StreamedExamples):
+    if not hasattr(examples, "groups"):
         sizes = [model.size_of(example) for example in examples]
         sampler = batch_sampler(sizes, config.optimization, seed=config.seed)
         return sampler, lambda rows: model.collate([examples[row] for row in rows])
+    streamed = cast("StreamedExamples", examples)
     if machine.is_first():
-        median = int(np.median(examples.lengths))
-        LOGGER.info("train: %s examples (parquet, streamed); %d words (median)", f"{len(examples):,}", median)
+        median = int(np.median(streamed.lengths))
+        LOGGER.info("train: %s examples (parquet, streamed); %d words (median)", f"{len(streamed):,}", median)
     sampler = WindowBatchSampler(
-        examples.lengths,
-        list(map(len, examples.groups)),
+        streamed.lengths,
+        list(map(len, streamed.groups)),
         batch_size=config.optimization.batch_size,
         window=config.data.window,
         seed=config.seed,
@@ -64,28 +65,30 @@ def batches_of(
         processes=machine.count(),
     )
     if not config.data.loader_workers:
-        return sampler, lambda rows: model.collate(examples.read(rows))
-    maker = BatchMaker(examples, model, histograms=device.type == "cpu")
+        return sampler, lambda rows: model.collate(streamed.read(rows))
+    maker = BatchMaker(streamed, model, device)
     ahead = BatchesAhead(maker, sampler, config.data.loader_workers)
     return ahead, ahead.batch
 
 
 class BatchMaker:
-    """Makes batches in another process: reads examples, collates them, and builds the operators of their trees.
+    """Makes batches in another process: reads examples, collates them, and lets the modules prepare them.
+
+    A module with a method ``prepare_batch(side, device)`` computes there what its ``forward`` needs of the sentences.
 
     Args:
         examples: the examples to read.
         model: collates the examples. It is copied without its weights, which collating does not need.
-        histograms: whether the operators are for a CPU, see ``HierarchicalAccumulation.remember``.
+        device: where the batches will be used.
 
     Raises:
         ConfigError: if the model cannot be sent to another process.
     """
 
-    def __init__(self, examples: StreamedExamples, model: TaskModel, *, histograms: bool) -> None:
+    def __init__(self, examples: "StreamedExamples", model: TaskModel, device: torch.device) -> None:
         self.examples = examples
         self.model = _without_weights(model)
-        self.histograms = histograms
+        self.device = device
         try:
             ForkingPickler.dumps(self.model)
         except (pickle.PicklingError, AttributeError, TypeError) as error:
@@ -94,12 +97,10 @@ class BatchMaker:
     def __call__(self, rows: list[int]) -> Any:
         """The batch of the examples with these indices."""
         batch = self.model.collate(self.examples.read(rows))
-        if isinstance(batch, TaskBatch):
-            trees = [one.constituency for one in batch.sentences if one.constituency is not None]
-            for part in self.model.modules():
-                if isinstance(part, HierarchicalAccumulation):
-                    for one in trees:
-                        part.remember(one, histograms=self.histograms)
+        for module in self.model.modules():
+            if (prepare_batch := getattr(module, "prepare_batch", None)) is not None:
+                for side in getattr(batch, "sides", ()):
+                    prepare_batch(side, self.device)
         return batch
 
 

@@ -22,7 +22,6 @@ from structattn.data.model_config import (
 from structattn.data.parses import with_parses
 from structattn.data.readers.formats import all_files_of, check_format
 from structattn.data.readers.python_objects import read_objects
-from structattn.data.treebank.stream import StreamedExamples
 from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.errors import ConfigError, ParseError, naming, source_name
 from structattn.files.text import Source, check_readable, is_pipe
@@ -178,7 +177,7 @@ def summaries_of(config: RunConfig, task: Task, split: Split) -> list[DataSummar
     known = task.classes
     parts = (("train", split.sentences, data.train), ("dev", split.dev, data.dev or data.train))
     for name, part, path in (*parts, ("test", split.test, data.test)):
-        if not part or isinstance(part, StreamedExamples):
+        if not part or hasattr(part, "groups"):  # streamed
             continue
         if path is None or path.startswith(FROM_PYTHON):
             format = "generated" if path is None else "from Python"

@@ -9,17 +9,19 @@ network trained on heads first).
 
 import logging
 import os
+from typing import TYPE_CHECKING
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
-from structattn.backbones.backbone import PretrainedBackbone
 from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.errors import ConfigError
-from structattn.layers import WordEmbedding
-from structattn.tasks import TaskModel
 from structattn.training.models import load
+
+if TYPE_CHECKING:
+    from structattn.layers import WordEmbedding
+    from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.training")
 _TABLES = ("embedder.weight", "embedder.frozen")
@@ -47,19 +49,19 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
         (True, True)
     """
     for part in module.modules():
-        if isinstance(part, PretrainedBackbone):
+        if getattr(part, "is_pretrained", False):
             raise ConfigError("optimization.initial_range would overwrite the pretrained backbone of this encoder")
         if isinstance(part, _NORMALISATIONS):
             continue
         for parameter in part.parameters(recurse=False):
-            is_table = isinstance(part, nn.Embedding | WordEmbedding)
+            is_table = isinstance(part, nn.Embedding) or has_word_vectors(part)
             empty = (parameter == 0).all(-1) if is_table else None
             parameter.uniform_(-bound, bound)
             if empty is not None:
                 parameter[empty] = 0.0
 
 
-def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
+def start_from(model: "TaskModel", folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
     """Initialise a model's encoder from that of a saved model of any task.
 
     Words in both vocabularies get their vectors from the saved model; the others keep their own.
@@ -75,7 +77,7 @@ def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: 
         ParseError: as ``load``.
     """
     name, source = os.fspath(folder), load(folder, trust_code=trust_code)
-    if not isinstance(source, TaskModel):
+    if not hasattr(source, "task"):
         raise ConfigError(f"init: expected the model of a task, {name} contains a {type(source).__name__}")
     given, own = source.encoder.state_dict(), model.encoder.state_dict()
     theirs, mine = _words(source), _words(model)
@@ -97,12 +99,17 @@ def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: 
     LOGGER.info("%d parameters and the vectors of %d words from %s", len(parameters), shared, name)
 
 
-def _words(model: TaskModel) -> WordEmbedding | None:
+def has_word_vectors(module: object) -> bool:
+    """Whether a module is a table of word vectors: it has a method ``load_vectors``, ``weight`` and ``frozen``."""
+    return hasattr(module, "load_vectors")
+
+
+def _words(model: "TaskModel") -> "WordEmbedding | None":
     embedder = getattr(model.encoder, "embedder", None)
-    return embedder if isinstance(embedder, WordEmbedding) else None
+    return embedder if has_word_vectors(embedder) else None
 
 
-def _take_vectors(mine: WordEmbedding, theirs: WordEmbedding, ids: Int64[Tensor, " word"]) -> int:
+def _take_vectors(mine: "WordEmbedding", theirs: "WordEmbedding", ids: Int64[Tensor, " word"]) -> int:
     """Copy the vectors of the words that both tables have, and return their number."""
     into, source = (torch.cat([one.weight.detach(), one.frozen]) for one in (mine, theirs))
     if into.shape[1] != source.shape[1]:

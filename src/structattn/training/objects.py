@@ -99,13 +99,13 @@ def evaluate(
         ParseError: for malformed data, with file and line, or the number of the row.
     """
     if split is not None:
-        if isinstance(model, TaskModel):
+        if not isinstance(model, str | os.PathLike):
             raise ConfigError("evaluate keeps predictions in a run folder: expected its path, got a model")
         check_split(model, split)
     ready = _model(model)
     examples = labelled_examples(ready.task, data, DataConfig(**columns))
     evaluation = ready.evaluate(examples)
-    if split is not None and not isinstance(model, TaskModel):
+    if split is not None and isinstance(model, str | os.PathLike):
         keep_predictions(model, split, evaluation, examples)
     return evaluation
 
@@ -147,7 +147,7 @@ def checksum(examples: Sequence[Example]) -> str:
 
 
 def _model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
-    if isinstance(model, TaskModel):
+    if not isinstance(model, str | os.PathLike):
         return model
     warn_if_unfinished(model)
     return load_task_model(model)

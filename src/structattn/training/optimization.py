@@ -7,8 +7,6 @@ import torch
 from torch import nn
 from torch.optim.lr_scheduler import LambdaLR
 
-from structattn.backbones import PretrainedBackbone
-from structattn.layers import WordEmbedding
 from structattn.training.optimization_config import OptimizationConfig
 
 
@@ -19,6 +17,7 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
     are left out of the optimizer and no longer get gradients.
 
     Example:
+        >>> from structattn.layers import WordEmbedding
         >>> model = nn.Sequential(WordEmbedding(5, 4), nn.Linear(4, 2))
         >>> optimizer = build_optimizer(model, OptimizationConfig(weight_decay=0.1, embedding_lr_scale=0.5))
         >>> [(group["weight_decay"], group["lr"], len(group["params"])) for group in optimizer.param_groups]
@@ -28,7 +27,7 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
     backbones = {
         id(one)
         for backbone in model.modules()
-        if isinstance(backbone, PretrainedBackbone)
+        if getattr(backbone, "is_pretrained", False)
         for one in backbone.parameters()
     }
     seen: set[int] = set()
@@ -37,7 +36,7 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
             if id(parameter) in seen:
                 continue
             seen.add(id(parameter))
-            is_vectors = isinstance(module, WordEmbedding) and name == "weight"
+            is_vectors = hasattr(module, "load_vectors") and name == "weight"
             if is_vectors:
                 parameter.requires_grad_(parameter.requires_grad and config.embedding_lr_scale > 0)
             if parameter.requires_grad:

@@ -9,15 +9,13 @@ from typing import Any
 import torch
 
 from structattn.data import PhraseTrees, load_vectors, vector_words, vectors_dim
-from structattn.data.treebank.stream import StreamedExamples
 from structattn.errors import ConfigError, ParseError
 from structattn.files.text import parse_json, read_lines, read_text
-from structattn.layers import WordEmbedding
 from structattn.tasks import ModelConfig, Task, TaskModel, model_class
 from structattn.training import machine
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import Split
-from structattn.training.initial import draw_uniform
+from structattn.training.initial import draw_uniform, has_word_vectors
 
 LOGGER = logging.getLogger("structattn.training")
 
@@ -43,7 +41,8 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
         lowercase=data.lowercase,
         frozen_words=_frozen_words(data, split),
     )
-    train = split.train.one_of_each() if isinstance(split.train, StreamedExamples) else split.train
+    one_of_each = getattr(split.train, "one_of_each", None)
+    train = split.train if one_of_each is None else one_of_each()
     model = model_class(task).from_examples(task, made_of, train, sentences=split.sentences)
     if config.optimization.initial_range is not None:
         draw_uniform(model, config.optimization.initial_range)
@@ -67,7 +66,7 @@ def _with_dim_of_vectors(config: RunConfig) -> dict[str, Any]:
 
 def _load_vectors(model: TaskModel, config: RunConfig, source: str) -> None:
     embedder, vocabulary, data = model.encoder.embedder, model.vocabulary, config.data
-    if not isinstance(embedder, WordEmbedding) or vocabulary is None:
+    if not has_word_vectors(embedder) or vocabulary is None:
         raise ConfigError(f"data.vectors: encoder {config.encoder!r} has no table of word vectors")
     generator = torch.Generator().manual_seed(config.seed)
     pretrained = load_vectors(source, vocabulary, generator=generator)
@@ -94,11 +93,15 @@ def count_parameters(model: torch.nn.Module) -> int:
     """The number of trained parameters apart from word vectors, as papers count them.
 
     Example:
-        >>> from structattn.layers import FeedForward
+        >>> from structattn.layers import FeedForward, WordEmbedding
         >>> count_parameters(torch.nn.ModuleDict({"embedder": WordEmbedding(9, 4), "layer": FeedForward(4, 4)}))
         40
     """
-    tables = {id(module.weight) for module in model.modules() if isinstance(module, WordEmbedding | torch.nn.Embedding)}
+    tables = {
+        id(module.weight)
+        for module in model.modules()
+        if isinstance(module, torch.nn.Embedding) or has_word_vectors(module)
+    }
     return sum(item.numel() for item in model.parameters() if item.requires_grad and id(item) not in tables)
 
 

@@ -18,6 +18,7 @@ from structattn.data import Example
 from structattn.data.model_config import check_trusted
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json_lines, write_json_lines
+from structattn.layers.modes import evaluating
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
 from structattn.training import machine
@@ -28,7 +29,6 @@ from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
-from structattn.training.latent import tree_entropy
 from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load
 from structattn.training.preparation import count_parameters, prepare_model
@@ -144,6 +144,22 @@ class _TaskLearner:
             self.model.save_pretrained(self.folder.best)
 
         return Measured(evaluation.metrics, {} if entropy is None else {"tree_entropy": entropy}, keep)
+
+
+def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: int = 64) -> float | None:
+    """Mean entropy per word, in nats, of the latent trees (Kim et al. 2017, section 3.2); ``None`` if there are none.
+
+    Heads that are chosen independently, as in simple attention, have the sum of their entropies.
+    """
+    if not model.has_latent_trees:
+        return None
+    entropy, words = 0.0, 0
+    with evaluating(model):
+        for start in range(0, len(examples), batch_size):
+            batch = model.collate(examples[start : start + batch_size]).to(model.device)
+            entropy += sum(float(trees.entropy().sum()) for trees in model.latent_trees(batch))
+            words += sum(int(side.lengths.sum()) for side in batch.sides)
+    return entropy / max(words, 1)
 
 
 def _train(

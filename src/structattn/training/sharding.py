@@ -19,7 +19,6 @@ from torch import Tensor, nn
 from torch.distributed.tensor import DTensor, distribute_tensor
 
 from structattn.errors import ConfigError, require
-from structattn.tasks import TaskModel
 
 
 def is_asked_for() -> bool:
@@ -57,7 +56,8 @@ def shard_as_asked(accelerator: Any) -> None:
 
 def copy_to_shard(module: nn.Module) -> nn.Module:
     """A copy for ``Accelerator.prepare``, which names the layers of its backbone, the usual units of sharding."""
-    copied = copy.deepcopy(module.without_parser() if isinstance(module, TaskModel) else module)
+    without_parser = getattr(module, "without_parser", None)
+    copied = copy.deepcopy(module if without_parser is None else without_parser())
     layers = [name for part in module.modules() for name in getattr(part, "_no_split_modules", None) or ()]
     copied._no_split_modules = sorted(set(layers))  # type: ignore[assignment]  # accelerate reads it off any module
     return copied

@@ -1,15 +1,20 @@
 """:class:`AttentionMap`, the attention weights of one module for one sentence."""
 
 from dataclasses import dataclass, replace
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from structattn.syntax import Sentence
+if TYPE_CHECKING:
+    from structattn.syntax import Sentence
 
 Kind = Literal["attention", "pooling", "gate"]
+LATENT_TREES = "latent trees"
+"""The ``layer`` of a map that shows latent trees: the probabilities of heads, and the best tree."""
+SUBWORDS = "subwords"
+"""The ``layer`` of a map of a backbone."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -49,7 +54,7 @@ class AttentionMap:
     features: Float[Tensor, "word feature"] | None = None
     allowed: Bool[Tensor, "head query key"] | None = None
     words: tuple[int | None, ...] | None = None
-    sentence: Sentence | None = None
+    sentence: "Sentence | None" = None
     index: int = 0
 
     def of_words(self) -> "AttentionMap":

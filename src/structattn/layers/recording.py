@@ -13,7 +13,7 @@ from typing import Any
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.inspection.attention_map import Kind
+from structattn.layers.attention_map import Kind
 from structattn.layers.modes import evaluating
 
 _KINDS: dict[str, Kind] = {"head query key": "attention", "key feature": "pooling", "query feature": "gate"}
