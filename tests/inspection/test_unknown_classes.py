@@ -102,8 +102,8 @@ def test_a_look_at_an_encoder_of_ones_own() -> None:
 
 def test_entropy_of_trees_of_ones_own() -> None:
     assert tree_entropy(model_of(), [sa.Example((SENTENCE,))]) is None
-    # Each of three words chooses among two words and the root.
-    assert math.isclose(tree_entropy(model_of(Grower), [sa.Example((SENTENCE,))]), math.log(3), rel_tol=1e-6)
+    # Each of three words chooses among the three and the root.
+    assert math.isclose(tree_entropy(model_of(Grower), [sa.Example((SENTENCE,))]), math.log(4), rel_tol=1e-6)
 
 
 def test_batches_are_prepared_for_a_module_of_ones_own() -> None:

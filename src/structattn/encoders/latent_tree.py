@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.data.batch import SentenceBatch
+from structattn.data.sentence_batch import SentenceBatch
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.layers.modes import evaluating
 
