@@ -1,6 +1,6 @@
 """The exceptions of the library.
 
-Each message is one sentence: what was expected, what was found, and where.
+Each message is one sentence: what was expected, what came instead, and where.
 """
 
 import importlib
@@ -17,34 +17,18 @@ class StructAttnError(Exception):
 
 
 class ParseError(StructAttnError, ValueError):
-    """Malformed input data.
-
-    Args:
-        message: what was expected and what was found.
-        file: the file or stream that was read, if any.
-        line: 1-based line in that file, if known.
-
-    Example:
-        >>> error = ParseError("expected 10 columns, got 3", file="a.conllu", line=7)
-        >>> str(error), error.line
-        ('a.conllu:7: expected 10 columns, got 3', 7)
-    """
+    """Malformed input data, in a file or stream and a line (from 1) as far as the message concerns one."""
 
     def __init__(self, message: str, *, file: object = None, line: int | None = None) -> None:
         self.message = message
         self.file = None if file is None else source_name(file)
         self.line = line
-        place = ":".join(str(part) for part in (self.file, line) if part is not None)
-        super().__init__(f"{place}: {message}" if place else message)
+        position = ":".join(str(part) for part in (self.file, line) if part is not None)
+        super().__init__(f"{position}: {message}" if position else message)
 
 
 def shown(value: object, *, width: int = 60) -> str:
-    """A value for an error message: its ``repr``, truncated if it is long.
-
-    Example:
-        >>> shown("a" * 100_000, width=5)
-        "'aaaaa'..."
-    """
+    """A value for an error message: its ``repr``, truncated if it is long."""
     if isinstance(value, str):
         return repr(value[:width]) + "..." * (len(value) > width)
     text = reprlib.repr(value)
@@ -52,12 +36,7 @@ def shown(value: object, *, width: int = 60) -> str:
 
 
 def source_name(source: object) -> str:
-    """The path of a file, or the name of a stream.
-
-    Example:
-        >>> source_name("a.txt"), source_name(io.BytesIO())
-        ('a.txt', 'stream')
-    """
+    """The path of a file, or the name of a stream."""
     if source is sys.stdin or source is getattr(sys.stdin, "buffer", None):
         return "stdin"
     if not isinstance(source, io.IOBase):
@@ -72,14 +51,7 @@ class ConfigError(StructAttnError, ValueError):
 
 @contextmanager
 def naming(source: object) -> Iterator[None]:
-    """Prefix the message of a ``ConfigError`` that is raised in the block with the file that it is about.
-
-    Example:
-        >>> with naming("train.tsv"):
-        ...     raise ConfigError("example 3 has no label")
-        Traceback (most recent call last):
-        structattn.errors.ConfigError: train.tsv: example 3 has no label
-    """
+    """Prefix the message of a ``ConfigError`` that is raised in the block with the file that it is about."""
     try:
         yield
     except ConfigError as error:
@@ -93,16 +65,9 @@ _HINTS = {
 
 
 class MissingStructure(StructAttnError, ValueError):  # noqa: N818 - named for what is wrong, as in the documents
-    """A sentence lacks a structure (a tree, a relation) that some part of a model needs.
+    """A sentence, the one at ``index`` in its batch, lacks a structure (a tree, a relation) that a model needs.
 
-    Args:
-        message: what needs the structure, and which sentence lacks it.
-        index: number of that sentence in its batch, if there is one.
-        structure: which structure; for ``dependency`` and ``constituency`` trees, the message adds what to do.
-
-    Example:
-        >>> str(MissingStructure("'hush' has no tree", structure="dependency"))
-        "'hush' has no tree; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without"
+    For trees, ``dependency`` and ``constituency``, the message adds what to do.
     """
 
     def __init__(self, message: str, *, index: int | None = None, structure: str | None = None) -> None:
@@ -117,19 +82,7 @@ class MissingExtra(StructAttnError, ImportError):  # noqa: N818
 
 
 def require(module: str, extra: str) -> ModuleType:
-    """Import an optional dependency, or say how to install it.
-
-    Args:
-        module: dotted name of the module to import.
-        extra: the extra of this package that installs it, for example ``"train"``.
-
-    Raises:
-        MissingExtra: if the module is not installed.
-
-    Example:
-        >>> require("json", "train").dumps([1])
-        '[1]'
-    """
+    """Import an optional dependency, or say which extra of this package installs it."""
     try:
         return importlib.import_module(module)
     except ImportError as error:

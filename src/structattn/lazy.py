@@ -73,7 +73,7 @@ def outline(address: str) -> Callable[..., Any]:
         address: ``module:function`` of this package.
 
     Returns:
-        A function that does nothing, for ``known_options`` and ``check_options``.
+        A function that does nothing, for ``list_options`` and ``check_options``.
 
     Example:
         >>> outline("structattn.encoders.disan:emb_s2t").__kwdefaults__

@@ -114,10 +114,10 @@ class Table(Mapping[str, Value], Generic[Value]):
 
     def unknown(self, name: object) -> ConfigError:
         """The error for a name that is not in the table."""
-        from structattn.options.checking import nearest
+        from structattn.options.checking import suggest
 
         known = ", ".join(f"{row} (of {source})" if (source := self.source(row)) else row for row in sorted(self))
-        close = nearest(name, self) if isinstance(name, str) else ""
+        close = suggest(name, self) if isinstance(name, str) else ""
         return ConfigError(f"unknown {self.what} {shown(name)}{close}; known: {known}{self._hint}")
 
     def _load(self, name: str, address: str) -> Value:

@@ -31,7 +31,7 @@ from structattn.cli.squad import command as squad_command
 from structattn.cli.train import command as train_command
 from structattn.encoders.table import EMBEDDERS, options_function, options_of
 from structattn.errors import ConfigError
-from structattn.options.checking import known_options, parse_seeds
+from structattn.options.checking import list_options, parse_seeds
 from structattn.tasks import FACT_MODELS, TASKS
 from structattn.tasks.table import fact_model_options
 from structattn.training.questions_config import question_optimization
@@ -943,7 +943,7 @@ def test_paper_configurations(path: Path) -> None:
     known = fact_model_options(config.encoder, {}) if config.encoder in FACT_MODELS else options_of(config.encoder)
     assert set(config.options) <= set(known)
     chosen = config.embedder.get("name", "words")
-    assert set(config.embedder) <= {"name", *known_options(options_function(EMBEDDERS, chosen))}
+    assert set(config.embedder) <= {"name", *list_options(options_function(EMBEDDERS, chosen))}
     assert config.task in TASKS
     assert "# Published: " in text
     assert f"--config papers/{path.parent.name}/{path.name} " in text

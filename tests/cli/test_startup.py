@@ -17,7 +17,7 @@ from structattn.data.model_config import header
 from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbone
 from structattn.files.json_yaml import write_json
 from structattn.lazy import first_type, imported, outline
-from structattn.options.checking import known_options
+from structattn.options.checking import list_options
 from structattn.tasks import DECODERS, FACT_MODELS
 
 PACKAGE = Path(sa.__file__).parent
@@ -244,7 +244,7 @@ def test_what_is_only_listed_needs_no_torch(tmp_path: Path) -> None:
 def test_an_outline_has_the_options_of_the_function(address: str) -> None:
     function, drawn = imported(address), outline(address)
     hints = get_type_hints(function)
-    assert known_options(drawn) == known_options(function)
+    assert list_options(drawn) == list_options(function)
     for name, hint in get_type_hints(drawn).items():
         # A group of options is a class of its own in the outline.
         assert hint == hints[name] or (hint.__name__, hint.__module__) == (hints[name].__name__, hints[name].__module__)

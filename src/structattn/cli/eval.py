@@ -53,7 +53,7 @@ def command(
         check_split(run, split)
     check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
     warn_if_unfinished(run)
-    model = hardware.place(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
     if model.find_trees is not None:
         model.find_trees.keep()
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}

@@ -71,7 +71,7 @@ def command(
     from structattn.parsing.missing_trees import MissingTrees
 
     models = {
-        name: hardware.place(training.load_task_model(run, trust_code=trust_code))
+        name: hardware.move(training.load_task_model(run, trust_code=trust_code))
         for name, run in zip(names, runs, strict=True)
     }
     finder = None if parser is None else MissingTrees(parser)

@@ -50,7 +50,7 @@ def command(
     check_apart(RunFolder(run).config, *all_files_of(data or "-"), parses, out)
     from structattn.tasks.export import export_program
 
-    model = hardware.place(training.load_task_model(run, trust_code=trust_code))
+    model = hardware.move(training.load_task_model(run, trust_code=trust_code))
     examples = None
     if data is not None:
         settings = data_config(run, format=format, parses=parses)

@@ -55,11 +55,11 @@ def command(
     measured: dict[str, Measured] = {}
     if backbone is not None and adapter is not None:
         source = backbones.PretrainedBackbone.from_folder(backbone, is_frozen=True)
-        layer = hardware.place(backbones.add_heads(source.model, adapter)).hydra
+        layer = hardware.move(backbones.add_heads(source.model, adapter)).hydra
         with hardware.autocast():
             measured["adapter"] = measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        source, layer = heads_of(hardware.place(training.load_task_model(run, trust_code=trust_code)).encoder)
+        source, layer = heads_of(hardware.move(training.load_task_model(run, trust_code=trust_code)).encoder)
         with hardware.autocast():
             measured["run"] = measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     with hardware.autocast():

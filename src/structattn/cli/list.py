@@ -7,7 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
-from structattn.options.checking import known_options
+from structattn.options.checking import list_options
 
 if TYPE_CHECKING:
     from structattn.tables import Table
@@ -64,7 +64,7 @@ def _builders(table: "Table[Callable[..., Any]]") -> Entries:
     from structattn.encoders.table import options_function
 
     outlines = {name: options_function(table, name) for name in sorted(table)}
-    return {name: (_summary(function), known_options(function)) for name, function in outlines.items()}
+    return {name: (_summary(function), list_options(function)) for name, function in outlines.items()}
 
 
 def _tasks() -> Entries:

@@ -47,7 +47,7 @@ def command(
     if picture is not None:
         format_of(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)
-    model = hardware.place(training.load_task_model(run, trust_code=trust_code))
+    model = hardware.move(training.load_task_model(run, trust_code=trust_code))
     examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
     with hardware.autocast():
         rows = inspection.phrase_attention(model, model.with_trees(list(itertools.islice(examples, limit))))

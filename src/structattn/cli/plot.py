@@ -68,7 +68,7 @@ def command(
         check_goes_with("example or --text", influence=influence, by_row=by_row)
     check_inputs(run, data, format=data_format, parser=parser, trust_code=trust_code)
     shared = None if state is None else read_state(state)
-    model = hardware.place(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
     folder, formats = RunFolder(run).plots if out is None else Path(out), format.split(",")
     name, live = RunFolder(run).path.name, f"structattn explore {run}"
     with hardware.autocast():

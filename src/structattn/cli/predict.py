@@ -50,7 +50,7 @@ def command(
     if batch_size < 1:
         raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
     check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
-    model = hardware.place(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
     settings = data_config(run, format=format, parses=parses, text_column=text_column, id_column=id_column)
     found, read = inputs_of(model, opened(data), settings)
     counts = ExampleCounts(data, format=found, has_classes=False)

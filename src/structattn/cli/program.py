@@ -194,9 +194,9 @@ def _tell_torchrun(line: str) -> None:
 
 
 def _nearest(wanted: str, known: Sequence[str]) -> str:
-    from structattn.options.checking import nearest
+    from structattn.options.checking import suggest
 
-    return nearest(wanted, known)
+    return suggest(wanted, known)
 
 
 def _usage(commands: Mapping[str, str]) -> str:

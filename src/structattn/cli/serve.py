@@ -58,7 +58,7 @@ def command(
 
     from structattn.serving import ModelServer, ModelService
 
-    model = hardware.place(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
     service = ModelService(
         model,
         load_parser(parser or DEFAULT_PARSER),

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from structattn.errors import ConfigError
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 
 #: The structure that a relation needs besides the words.
 _STRUCTURES = {
@@ -88,7 +88,7 @@ def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
     if bare_matrices and kind not in (*RELATIONS, "matrix", "dependency", "constituency"):
         kind, colon, detail = "matrix", ":", rest
     if kind not in (*RELATIONS, "matrix") or (plus and suffix != "self") or (colon and not detail):
-        guess = "" if kind in RELATIONS else nearest(kind, RELATIONS)
+        guess = "" if kind in RELATIONS else suggest(kind, RELATIONS)
         raise ConfigError(
             f"unknown relation {name!r}{guess}; known: {', '.join(RELATIONS)}, matrix:NAME; the first three may name "
             "labels (head:nsubj,obj), and each may end in +self"

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
 from structattn.lazy import first_type, outline
-from structattn.options.checking import check_options, known_options
+from structattn.options.checking import check_options, list_options
 from structattn.tables import Table, named
 
 if TYPE_CHECKING:
@@ -91,7 +91,7 @@ def options_of(name: str) -> dict[str, Any]:
         >>> options_of("disan")["scale"], options_of("tree_transformer")["accumulation"]
         (5.0, {'max_vertical': 50, 'max_horizontal': 100, 'mode': 'paper'})
     """
-    return known_options(_options(name))
+    return list_options(_options(name))
 
 
 def needs_backbone(name: str) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from structattn.errors import ConfigError
 from structattn.files.markdown import escape_markdown
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 from structattn.pictures.html_page import Section, page, table
 from structattn.tasks.metrics import metric
 from structattn.training.comparison import Comparison, Difference, Flip
@@ -121,7 +121,7 @@ def comparison_table(comparison: Comparison, layout: str) -> str:
         545 examples (dev); mean ± standard deviation over seeds, the best in bold. Differences from ... p < .01.
     """
     if layout not in _LAYOUTS:
-        raise ConfigError(f"unknown layout {layout!r}{nearest(layout, _LAYOUTS)}; known: {', '.join(_LAYOUTS)}")
+        raise ConfigError(f"unknown layout {layout!r}{suggest(layout, _LAYOUTS)}; known: {', '.join(_LAYOUTS)}")
     style = _LAYOUTS[layout]
     factor, decimals = _SCALES.get(comparison.metric, (100, 1))
     sign = 1 if metric(comparison.metric).greater_is_better else -1

@@ -33,24 +33,7 @@ class OnHardware:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A device and its precision.
-
-    Attributes:
-        device: ``cpu`` or ``cuda``; ``auto`` is CUDA where it is available.
-        mixed_precision: ``bf16`` and ``fp16`` compute products in 16 bits; ``fp16`` needs a GPU.
-
-    Raises:
-        ConfigError: for an unknown value, or ``fp16`` on a CPU.
-
-    Example:
-        >>> import torch
-        >>> cpu = Hardware("cpu", "bf16")
-        >>> cpu.torch_device()
-        device(type='cpu')
-        >>> with cpu.autocast():
-        ...     (torch.ones(2, 2) @ torch.ones(2, 2)).dtype
-        torch.bfloat16
-    """
+    """A device and its precision: ``auto`` is CUDA where it is available; products in ``fp16`` need a GPU."""
 
     device: Device = "auto"
     mixed_precision: MixedPrecision = "no"
@@ -61,40 +44,26 @@ class Hardware:
             raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU use bf16 or no")
 
     def torch_device(self) -> "torch.device":
-        """The device.
-
-        Products in bfloat16 are slow on a processor without instructions for it; a warning is logged once.
-
-        Raises:
-            ConfigError: if it is not available, or if ``fp16`` is requested without a GPU.
-        """
+        """The device, if it is available and has the precision; a warning is logged if its bfloat16 is slow."""
         import torch
 
-        there = torch.cuda.is_available()
-        if self.device == "cuda" and not there:
+        has_cuda = torch.cuda.is_available()
+        if self.device == "cuda" and not has_cuda:
             raise ConfigError("device: cuda is not available on this machine; use cpu")
-        chosen = "cuda" if there and self.device != "cpu" else "cpu"
-        if chosen == "cpu" and self.mixed_precision == "fp16":
+        device = "cuda" if has_cuda and self.device != "cpu" else "cpu"
+        if device == "cpu" and self.mixed_precision == "fp16":
             raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU use bf16 or no")
-        if chosen == "cpu" and self.mixed_precision == "bf16" and lacks_bfloat16():
+        if device == "cpu" and self.mixed_precision == "bf16" and lacks_bfloat16():
             _warn_of_bfloat16()
-        return torch.device(chosen)
+        return torch.device(device)
 
-    def place(self, model: _Module) -> _Module:
-        """Move a model to the device.
-
-        Raises:
-            ConfigError: as ``torch_device``.
-        """
-        placed: _Module = model.to(self.torch_device())
-        return placed
+    def move(self, model: _Module) -> _Module:
+        """The model, moved to the device."""
+        moved: _Module = model.to(self.torch_device())
+        return moved
 
     def autocast(self) -> AbstractContextManager[object]:
-        """A context in which products are computed in the chosen precision.
-
-        Raises:
-            ConfigError: as ``torch_device``.
-        """
+        """A context in which products are computed in this precision."""
         import torch
 
         device = self.torch_device()

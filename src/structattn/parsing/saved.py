@@ -13,7 +13,7 @@ from structattn.data.model_card import CARD
 from structattn.data.model_config import model_folder
 from structattn.data.model_folder import read_model
 from structattn.errors import ConfigError
-from structattn.options.checking import check_known
+from structattn.options.checking import check_choice
 from structattn.parsing.biaffine import BiaffineScorer
 from structattn.parsing.subwords import SubwordEncoder
 from structattn.parsing.treecrf import Encoder, TreeCRF
@@ -73,7 +73,7 @@ def read_parser(folder: str | os.PathLike[str]) -> TreeCRF:
 
 def parser_from_config(config: Mapping[str, Any], folder: Path) -> TreeCRF:
     """The parser that ``TreeCRF.config`` describes, with fresh parameters."""
-    check_known(config["encoder"], _ENCODERS, "encoder")
+    check_choice(config["encoder"], _ENCODERS, "encoder")
     return _parser(_ENCODERS[config["encoder"]](folder, config["options"]), config["scorer"], config["parser"])
 
 

@@ -10,7 +10,7 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 from structattn.errors import ConfigError, StructAttnError, require
 from structattn.files.replacing import claim_folder
 from structattn.files.text import check_readable, is_remote
-from structattn.options.checking import check_known
+from structattn.options.checking import check_choice
 from structattn.options.hardware import Hardware
 from structattn.parsing.engines import ENGINES, cluster_address
 from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser
@@ -64,7 +64,7 @@ def parse_shards(
         StructAttnError: if shards failed, once all others are done; the message names the first.
         MissingExtra: if pyarrow is not installed, or, for ``ray``, Ray.
     """
-    check_known(engine, ENGINES, "--engine")
+    check_choice(engine, ENGINES, "--engine")
     options: dict[str, Any] = {"num_workers": num_workers}
     if num_workers < 1:
         raise ConfigError(f"--num_workers: expected at least 1, got {num_workers}")

@@ -15,7 +15,7 @@ from structattn.data.readers.fields import Column, Columns
 from structattn.data.readers.json_records import json_items
 from structattn.errors import ConfigError, source_name
 from structattn.files.text import Source, read_lines
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 from structattn.parsing.parsers import Document
 from structattn.syntax import Sentence, read_conllu
 
@@ -48,7 +48,7 @@ def resolve_format(file: Source, format: str | None, columns: Mapping[str, Any])
     found = format or _ENDINGS.get(ending, "text")
     if found not in (*_PLAIN, *FORMATS):
         known = (*_PLAIN, *FORMATS)
-        raise ConfigError(f"unknown data format {found!r}{nearest(found, known)}; known: {', '.join(known)}")
+        raise ConfigError(f"unknown data format {found!r}{suggest(found, known)}; known: {', '.join(known)}")
     given = [f"--{name}" for name, column in columns.items() if column is not None]
     if given and found not in TABLES:
         raise ConfigError(f"{given[0]}: expected a table or JSON ({', '.join(TABLES)}), got the format {found}")

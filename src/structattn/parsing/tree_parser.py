@@ -34,7 +34,7 @@ class TreeParser:
         self, model: TreeCRF, *, version: str, hardware: Hardware | None = None, name: str = "structattn"
     ) -> None:
         self.hardware = Hardware("cpu") if hardware is None else hardware
-        self.model = self.hardware.place(model.eval())
+        self.model = self.hardware.move(model.eval())
         self.name = name
         # Different rounding may give different trees, which a cache must not mix.
         numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)

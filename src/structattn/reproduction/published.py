@@ -29,7 +29,7 @@ from typing import Any
 
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 from structattn.reproduction.differences import difference
 from structattn.reproduction.figures import OLDER, figure
 from structattn.reproduction.intervals import interval
@@ -207,4 +207,4 @@ def _number(published: float | int | str | None) -> float | None:
 
 def _check_keys(values: Mapping[str, Any], known: set[str], place: str) -> None:
     if unknown := [key for key in values if key not in known]:
-        raise ConfigError(f"{place}: unknown key {unknown[0]!r}{nearest(unknown[0], known)}")
+        raise ConfigError(f"{place}: unknown key {unknown[0]!r}{suggest(unknown[0], known)}")

@@ -32,7 +32,7 @@ from typing import Any
 
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json_lines, read_yaml
-from structattn.options.checking import nearest, parse_seeds
+from structattn.options.checking import parse_seeds, suggest
 from structattn.reproduction.rows import COMMANDS, Row
 
 ROWS = "rows.yaml"
@@ -138,7 +138,7 @@ def _inherited(file: Path, entries: Mapping[str, Any], name: str, seen: Sequence
     """An entry with what it takes from the entry that it is ``like``; its own options take precedence."""
     entry = dict(entries[name])
     if unknown := [key for key in entry if key not in _KEYS]:
-        raise ConfigError(f"{file}: {name}: unknown key {unknown[0]!r}{nearest(unknown[0], _KEYS)}")
+        raise ConfigError(f"{file}: {name}: unknown key {unknown[0]!r}{suggest(unknown[0], _KEYS)}")
     if "like" not in entry:
         return entry
     other = entry.pop("like")

@@ -14,7 +14,7 @@ from typing import Any
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
 from structattn.lazy import imported
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 
 COMMANDS: Mapping[str, str | None] = {
     "train": "structattn.training.config:RunConfig",
@@ -218,7 +218,7 @@ def _over(first: Mapping[str, Any], second: Mapping[str, Any], owner: str = "") 
     merged = dict(first)
     for name, value in second.items():
         if name not in first:
-            raise ConfigError(f"{owner}: unknown option {name!r}{nearest(name, first)}; known: {', '.join(first)}")
+            raise ConfigError(f"{owner}: unknown option {name!r}{suggest(name, first)}; known: {', '.join(first)}")
         before = first[name]
         is_section = isinstance(before, Mapping) and bool(before) and isinstance(value, Mapping)
         merged[name] = _over(before, value, f"{owner}: {name}") if is_section else value

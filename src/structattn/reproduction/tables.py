@@ -24,7 +24,7 @@ from typing import Any
 
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 from structattn.reproduction.curves import learning_curve
 from structattn.reproduction.differences import can_be_resampled, difference_lines, seed_difference_lines
 from structattn.reproduction.figures import OLDER, Figure, figure
@@ -59,7 +59,7 @@ class Evidence:
             ConfigError: if there is none.
         """
         if name not in self._rows:
-            raise ConfigError(f"{asked_by}: there is no row {name!r}{nearest(name, self._rows)}")
+            raise ConfigError(f"{asked_by}: there is no row {name!r}{suggest(name, self._rows)}")
         return self._rows[name]
 
     def of(self, name: str, asked_by: str) -> Recorded | None:

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from structattn.data.text_vocabulary import TokenUnit
-from structattn.options.checking import Option, check, check_choices, check_known
+from structattn.options.checking import Option, check, check_choice, check_choices
 from structattn.tasks.combine import COMBINATIONS
 
 ACTIVATIONS: Mapping[str, str] = {"relu": "ReLU", "elu": "ELU", "tanh": "Tanh", "sigmoid": "Sigmoid"}
@@ -39,8 +39,8 @@ class ClassifierConfig:
 
     def __post_init__(self) -> None:
         check_choices(self, "classifier")
-        check_known(self.activation, ACTIVATIONS, "classifier.activation")
-        check_known(self.combine, COMBINATIONS, "classifier.combine")
+        check_choice(self.activation, ACTIVATIONS, "classifier.activation")
+        check_choice(self.combine, COMBINATIONS, "classifier.combine")
         check(self.hidden is None or self.hidden >= 1, "classifier.hidden", "at least 1", self.hidden)
         check(self.dropout is None or 0 <= self.dropout < 1, "classifier.dropout", "a share below 1", self.dropout)
         smoothing = self.label_smoothing

@@ -11,7 +11,7 @@ from structattn.data.formulas import TESTED_ON
 from structattn.encoders.table import check_encoder, options_function
 from structattn.errors import ConfigError
 from structattn.lazy import imported, outline
-from structattn.options.checking import check_options, known_options
+from structattn.options.checking import check_options, list_options
 from structattn.tables import Table
 from structattn.tasks.task import Task
 
@@ -156,7 +156,7 @@ def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     if name not in FACT_MODELS:
         raise ConfigError(f"unknown encoder {name!r} of a model that selects facts; known: {', '.join(FACT_MODELS)}")
     function = outline(FACT_MODELS[name])
-    return {**known_options(function), **check_options(options, function, f"encoder {name!r}")}
+    return {**list_options(function), **check_options(options, function, f"encoder {name!r}")}
 
 
 #: From each kind of answer to the model that gives it.

@@ -79,7 +79,7 @@ def compare(
         # Comparing predictions that were kept needs no models.
         from structattn.training.models import load
 
-        model = (hardware or Hardware("cpu")).place(load(folder, trust_code=trust_code))
+        model = (hardware or Hardware("cpu")).move(load(folder, trust_code=trust_code))
         config = load_config(RunFolder(folder).config)
         settings = dataclasses.replace(config.data, format=data_format, parses=parses)
         examples = labelled_examples(model.task, given, settings)

@@ -8,7 +8,7 @@ from typing import Any
 
 from structattn.data import Example
 from structattn.errors import ConfigError
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
@@ -165,5 +165,5 @@ def _sections(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict
             values["data"][name] = os.fspath(value) if isinstance(value, os.PathLike) else value
         else:
             known = sorted(top | below)
-            raise ConfigError(f"train has no option {name!r}{nearest(name, known)}; known: {', '.join(known)}")
+            raise ConfigError(f"train has no option {name!r}{suggest(name, known)}; known: {', '.join(known)}")
     return values

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from structattn.errors import ConfigError
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 from structattn.tasks.metrics import metric as get_metric
 from structattn.training.predictions import (
     KeptRun,
@@ -133,7 +133,7 @@ def _systems(places: Mapping[str, Path], against: str) -> list[str]:
         if against not in names:
             known = ", ".join(sorted(names)) or "none"
             raise ConfigError(
-                f"{place} contains no folder {against!r}{nearest(against, names)}; systems there: {known}"
+                f"{place} contains no folder {against!r}{suggest(against, names)}; systems there: {known}"
             )
     shared = sorted(set.intersection(*found))
     if len(shared) < 2:

@@ -19,7 +19,7 @@ from typing import Any, Literal
 from structattn import training
 from structattn.errors import ConfigError, naming, require
 from structattn.files.json_yaml import read_json, read_yaml, write_json
-from structattn.options.checking import nearest
+from structattn.options.checking import suggest
 from structattn.training.config import RunConfig, save_config
 from structattn.training.examples import check_run
 from structattn.training.folder import RunFolder, plain
@@ -173,7 +173,7 @@ def _with_value(section: Any, path: Sequence[str], value: object, name: str) -> 
         return {**section, first: _with_value(section.get(first, {}), rest, value, name)}
     known = [item.name for item in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else []
     if first not in known:
-        raise ConfigError(f"unknown option {name!r}{nearest(first, known)}")
+        raise ConfigError(f"unknown option {name!r}{suggest(first, known)}")
     return dataclasses.replace(section, **{first: _with_value(getattr(section, first), rest, value, name)})
 
 
