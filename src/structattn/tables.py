@@ -11,7 +11,10 @@ irony = "my_package.tasks:IRONY"
 Nothing is imported before its row is used, and entry points are read only if a name is not in the table.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+import contextlib
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from contextvars import ContextVar
 from typing import Any, Generic, TypeVar
 
 from structattn.entry_points import entry_points
@@ -19,6 +22,8 @@ from structattn.errors import ConfigError, shown
 from structattn.lazy import imported
 
 Value = TypeVar("Value")
+Trust = bool | Collection[str]
+"""Which code that a file or folder names may be imported and run: all, none, or a ``module:name`` or several."""
 
 
 class Table(Mapping[str, Value], Generic[Value]):
@@ -141,7 +146,8 @@ def named(address: str, what: str, kind: Callable[[Any], bool], expected: str) -
         expected: the right kind, in words.
 
     Raises:
-        ConfigError: if there is nothing at that address, or something else.
+        ConfigError: if there is nothing at that address, or something else; inside ``restricted``, for an address that
+            is not trusted, before anything is imported.
 
     Example:
         >>> named("math:tau", "number", lambda value: isinstance(value, float), "a number")
@@ -152,6 +158,9 @@ def named(address: str, what: str, kind: Callable[[Any], bool], expected: str) -
         structattn.errors.ConfigError: number 'math:tao': expected module:name, where the module can be imported: module
         'math' has no attribute 'tao'
     """
+    for source, trusted in _RESTRICTIONS.get():
+        if address not in trusted:
+            raise untrusted(address, what, source)
     try:
         value = imported(address)
     except (ImportError, AttributeError, ValueError, TypeError) as error:
@@ -161,3 +170,56 @@ def named(address: str, what: str, kind: Callable[[Any], bool], expected: str) -
     if not kind(value):
         raise ConfigError(f"{what} {address!r}: expected {expected}, got {type(value).__name__}")
     return value
+
+
+def untrusted(address: object, what: str, source: object) -> ConfigError:
+    """The error for code that a file or folder names."""
+    return ConfigError(
+        f"{source}: its {what} {shown(address)} is code that would be imported and run; expected one of the names that "
+        "are known. If you trust this code, pass trust_code=True (--trust-code on the command line)"
+    )
+
+
+def addresses(values: object) -> frozenset[str]:
+    """Every ``module:name`` among the texts of nested plain values.
+
+    Example:
+        >>> addresses({"encoder": "mine:small", "options": {"heads": ["mine:near/word", "word"]}}) == {
+        ...     "mine:small", "mine:near"}
+        True
+    """
+    if isinstance(values, str):
+        return frozenset(re.findall(r"[A-Za-z_][\w.]*:[A-Za-z_][\w.]*", values))
+    parts = values.values() if isinstance(values, Mapping) else values if isinstance(values, list | tuple) else ()
+    return frozenset().union(*map(addresses, parts))
+
+
+@contextlib.contextmanager
+def restricted(source: object, trust_code: Trust) -> Iterator[None]:
+    """Inside, ``named`` imports only what the caller trusts: for names that come from a file or a folder.
+
+    Args:
+        source: the file or folder, named in the error.
+        trust_code: everything, nothing, or these addresses.
+
+    Example:
+        >>> with restricted("config.json", False):
+        ...     named("math:tau", "number", callable, "a number")
+        Traceback (most recent call last):
+        ...
+        structattn.errors.ConfigError: config.json: its number 'math:tau' is code that would be imported and run; ...
+    """
+    if trust_code is True:
+        yield
+        return
+    trusted = (
+        frozenset() if trust_code is False else frozenset([trust_code] if isinstance(trust_code, str) else trust_code)
+    )
+    token = _RESTRICTIONS.set((*_RESTRICTIONS.get(), (source, trusted)))
+    try:
+        yield
+    finally:
+        _RESTRICTIONS.reset(token)
+
+
+_RESTRICTIONS: ContextVar[tuple[tuple[object, frozenset[str]], ...]] = ContextVar("restrictions", default=())

@@ -22,6 +22,7 @@ from structattn.data.model_folder import write_model
 from structattn.data.tensors import check_finite, check_like, read_tensors
 from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.json_yaml import require_keys
+from structattn.tables import restricted
 
 LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}hydra.layer.")
 _HEAD_PARTS = ("query", "key", "value")
@@ -79,7 +80,8 @@ def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.
             f"{Path(folder) / LAYOUT.config}: heads for a backbone of width {content['hidden_size']}, "
             f"this {type(backbone).__name__} has width {settings.hidden_size}"
         )
-    return HydraConfig.from_dict(content["hydra"])
+    with restricted(folder, False):
+        return HydraConfig.from_dict(content["hydra"])
 
 
 def read_parts(layer: HydraLayer, content: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Tensor]:

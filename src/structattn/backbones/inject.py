@@ -21,6 +21,7 @@ from structattn.encoders import heads_prior
 from structattn.errors import ConfigError, shown
 from structattn.files.json_yaml import naming_description
 from structattn.priors import PerHead, Prior
+from structattn.tables import restricted
 
 
 def inject(
@@ -87,12 +88,21 @@ def inject(
     return InjectedModel(model, prior, layers=numbers, tokenizer=tokenizer, description=description)
 
 
-def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenizer: Any = None) -> InjectedModel:
+def load_injection(
+    model: nn.Module, folder: str | os.PathLike[str], *, tokenizer: Any = None, trust_code: bool = False
+) -> InjectedModel:
     """Add the priors in a folder to a model's heads, see ``InjectedModel.save_pretrained``.
+
+    Args:
+        model: the model, as for :func:`inject`.
+        folder: the folder.
+        tokenizer: the model's fast tokenizer, if sentences are to be read rather than subwords.
+        trust_code: whether priors that the folder names as ``module:name`` may be imported and run.
 
     Raises:
         ParseError: if a file is missing or damaged.
-        ConfigError: if it was written for another kind of model or another number of heads, or as :func:`inject`.
+        ConfigError: if it was written for another kind of model or another number of heads, names code that is not
+            trusted, or as :func:`inject`.
     """
     file = Path(folder) / LAYOUT.config
     content = read_model_config(folder, (KIND,), layout=LAYOUT)
@@ -105,7 +115,8 @@ def load_injection(model: nn.Module, folder: str | os.PathLike[str], *, tokenize
             if content[key] != here:
                 raise ConfigError(f"written for a model with {name} {shown(content[key])}, this one has {here!r}")
         options = {name: content[name] for name in ("alpha", "learnable_alpha", "missing_trees")}
-        injected = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
+        with restricted(file, trust_code):
+            injected = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
     load_tensors(injected.prior, Path(folder) / LAYOUT.weights, prefix=LAYOUT.prefix)
     return injected
 

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import structattn
 from structattn.errors import ConfigError, shown
 from structattn.files.json_yaml import check_counts, read_json
+from structattn.tables import Trust, untrusted
 
 MODEL_TYPE = "structattn"
 # Increased when older folders can no longer be read as they are.
@@ -50,7 +51,7 @@ def read_model_config(
     kinds: Collection[str] | None = None,
     *,
     layout: Layout = MODEL,
-    trust_code: bool | str = False,
+    trust_code: Trust = False,
 ) -> dict[str, Any]:
     """The configuration of a model or an adapter, after checking that this version can read it.
 
@@ -130,13 +131,13 @@ def check_backbone(folder: str | os.PathLike[str]) -> None:
         raise ConfigError(f"backbone: expected the folder of a Hugging Face model, {name} has no {MODEL.config}")
 
 
-def check_trusted(name: object, *, source: object, trust_code: bool | str) -> None:
+def check_trusted(name: object, *, source: object, trust_code: Trust) -> None:
     """Refuse an encoder that a folder names unless the caller trusts it; nothing is imported.
 
     Args:
         name: the name of the encoder.
         source: the file that names it.
-        trust_code: what may be imported: everything, nothing, or one ``module:function``.
+        trust_code: what may be imported: everything, nothing, or one ``module:function`` or several.
 
     Raises:
         ConfigError: for a ``module:function`` that is not trusted, and for anything that is not a name.
@@ -147,14 +148,10 @@ def check_trusted(name: object, *, source: object, trust_code: bool | str) -> No
         >>> check_trusted("os:_exit", source="config.json", trust_code=False)
         Traceback (most recent call last):
         ...
-        structattn.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and
-        run; expected the name of one of our encoders. If you trust this code, pass trust_code=True (--trust-code on
-        the command line)
+        structattn.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and run; ...
     """
     if not isinstance(name, str):
         raise ConfigError(f"{source}: expected the name of an encoder, got {shown(name)}")
-    if ":" in name and trust_code is not True and name != trust_code:
-        raise ConfigError(
-            f"{source}: its encoder {shown(name)} is code that would be imported and run; expected the name of one of "
-            "our encoders. If you trust this code, pass trust_code=True (--trust-code on the command line)"
-        )
+    trusted = {trust_code} if isinstance(trust_code, str) else trust_code
+    if ":" in name and trusted is not True and (trusted is False or name not in trusted):
+        raise untrusted(name, "encoder", source)

@@ -21,6 +21,7 @@ from structattn.data.vocabulary import Vocabulary
 from structattn.errors import ParseError, shown
 from structattn.files.json_yaml import naming_description, write_json
 from structattn.files.replacing import replace_folder
+from structattn.tables import Trust, restricted
 
 VOCABULARY = "vocabulary.json"
 
@@ -53,15 +54,18 @@ def write_model(
 
 
 def read_model(
-    folder: str | os.PathLike[str], kinds: Collection[str] = MODEL_KINDS, *, trust_code: bool | str = False
+    folder: str | os.PathLike[str],
+    kinds: Collection[str] = MODEL_KINDS,
+    *,
+    trust_code: Trust = False,
 ) -> Any:
     """The model in a folder, or the best model of a run folder, in evaluation mode, on the CPU.
 
     Args:
         folder: the folder of the model or of the run.
         kinds: the kinds of models that are accepted.
-        trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run; a string
-            allows that one only.
+        trust_code: whether code that the folder names as ``module:name``, such as an encoder, may be imported and run;
+            one such name or several allow these only.
 
     Raises:
         ParseError: if a file is missing or damaged, or its tensors are not those of the model; the message names it.
@@ -70,7 +74,7 @@ def read_model(
     """
     path = whole_model_folder(folder)
     config = read_model_config(path, kinds, trust_code=trust_code)
-    with naming_description(path / MODEL.config):
+    with naming_description(path / MODEL.config), restricted(path / MODEL.config, trust_code):
         model = build_and_load(
             lambda: MODEL_KINDS[config["kind"]](config, path), path / MODEL.weights, prefix=MODEL.prefix
         )

@@ -1,27 +1,57 @@
 """Names of relations between words: one grammar for priors, masks and the relations that HYDRA's heads learn."""
 
+import functools
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 from structattn.errors import ConfigError
+from structattn.lazy import imported
 from structattn.options.checking import suggest
+from structattn.tables import Table, named
 
-#: The structure that a relation needs besides the words.
-_STRUCTURES = {
-    "arc": "dependency",
-    "head": "dependency",
-    "child": "dependency",
-    "ancestor": "dependency",
-    "span": "dependency",
-    "same_sentence": "dependency",
-    "forward": None,
-    "backward": None,
-    "word_distance": None,
-    "dependency_distance": "dependency",
-    "constituency_distance": "constituency",
-}
-#: The names of relations between words that need no argument.
-RELATIONS = tuple(_STRUCTURES)
-_LABELLED = ("arc", "head", "child")
+if TYPE_CHECKING:
+    from torch import Tensor
+
+_OURS = "structattn.data.relations"
+
+
+@dataclass(frozen=True)
+class RelationKind:
+    """A kind of relation between a query (row) and a key (column).
+
+    Attributes:
+        matrix: ``batch -> matrix``, shape ``(batch, word, word)``, or ``(batch, labels) -> matrix`` if it takes labels;
+            or the ``module:function``, imported when it is used. Entries where a word is padding are ignored.
+        structure: the tree that sentences must have, ``dependency`` or ``constituency``; ``None`` if there is none.
+        is_distance: whether it gives the distance between two words, negated, rather than whether they are related.
+        takes_labels: whether a name may add labels of arcs, as in ``head:nsubj,obj``.
+    """
+
+    matrix: "Callable[..., Tensor] | str"
+    structure: str | None = None
+    is_distance: bool = False
+    takes_labels: bool = False
+
+
+#: From the name of a relation to its kind; a new relation is a row here.
+RELATIONS: Table[RelationKind] = Table(
+    "relations",
+    "relation",
+    {
+        "arc": RelationKind(f"{_OURS}:arcs", "dependency", takes_labels=True),
+        "head": RelationKind(f"{_OURS}:heads", "dependency", takes_labels=True),
+        "child": RelationKind(f"{_OURS}:children", "dependency", takes_labels=True),
+        "ancestor": RelationKind(f"{_OURS}:ancestors", "dependency"),
+        "span": RelationKind(f"{_OURS}:spans", "dependency"),
+        "same_sentence": RelationKind(f"{_OURS}:same_sentence", "dependency"),
+        "forward": RelationKind(f"{_OURS}:forward"),
+        "backward": RelationKind(f"{_OURS}:backward"),
+        "word_distance": RelationKind(f"{_OURS}:nearness_of_words", is_distance=True),
+        "dependency_distance": RelationKind(f"{_OURS}:nearness_in_dependencies", "dependency", is_distance=True),
+        "constituency_distance": RelationKind(f"{_OURS}:nearness_in_phrases", "constituency", is_distance=True),
+    },
+)
 
 
 @dataclass(frozen=True)
@@ -29,8 +59,8 @@ class RelationName:
     """A parsed relation name.
 
     Attributes:
-        kind: one of ``RELATIONS``, or ``matrix``.
-        labels: for ``arc``, ``head`` and ``child``, the labels of the arcs that count; all if empty.
+        kind: a row of ``RELATIONS``, ``module:function``, or ``matrix``.
+        labels: for a kind that takes labels, the labels of the arcs that count; all if empty.
         matrix: for ``matrix``, its name in ``Sentence.relations``.
         with_self: whether every word is also related to itself.
     """
@@ -43,15 +73,42 @@ class RelationName:
     @property
     def structure(self) -> str | None:
         """The structure that sentences must have: ``dependency``, ``constituency``, a matrix's name, or ``None``."""
-        return self.matrix if self.kind == "matrix" else _STRUCTURES[self.kind]
+        return self.matrix if self.kind == "matrix" else relation_kind(self.kind).structure
 
     @property
     def is_distance(self) -> bool:
         """Whether it gives the distance between two words, rather than whether they are related."""
-        return self.kind.endswith("_distance")
+        return self.kind != "matrix" and relation_kind(self.kind).is_distance
+
+    @functools.cached_property
+    def function(self) -> "Callable[..., Tensor]":
+        """What computes it from a batch and, if its kind takes labels, these."""
+        matrix = relation_kind(self.kind).matrix
+        return imported(matrix) if isinstance(matrix, str) else matrix  # type: ignore[no-any-return]
 
 
-def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
+def relation_kind(name: str) -> RelationKind:
+    """The kind of relation of a name: a row of ``RELATIONS``, or ``module:function`` for one of your own.
+
+    Raises:
+        ConfigError: for an unknown name, or an address without a function or a ``RelationKind``.
+
+    Example:
+        >>> relation_kind("same_sentence").structure
+        'dependency'
+    """
+    if ":" not in name:
+        return RELATIONS.find(name)
+    kind = named(name, "relation", callable_or_kind, "a function of a batch, or a RelationKind")
+    return RelationKind(kind) if callable(kind) else kind
+
+
+def callable_or_kind(value: object) -> bool:
+    """Whether a value can be a relation: a function of a batch, or a ``RelationKind``."""
+    return callable(value) or isinstance(value, RelationKind)
+
+
+def parse_relation(name: str, *, unknown_is_matrix: bool = False) -> RelationName:
     """Parse the name of a relation between a query ``i`` (row) and a key ``j`` (column).
 
     =========================  =====================================================================================
@@ -66,6 +123,7 @@ def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
     ``dependency_distance``    minus the number of arcs between them
     ``constituency_distance``  minus the number of edges between them in the phrase tree
     ``matrix:NAME``            the matrix ``Sentence.relations[NAME]``: coreference, semantic roles, alignments
+    ``module:function``        what a function of your own computes from the batch, see ``RelationKind.matrix``
     =========================  =====================================================================================
 
     ``:LABEL,LABEL`` after ``arc``, ``head`` and ``child`` keeps only the arcs with these labels; ``nsubj`` also matches
@@ -73,7 +131,7 @@ def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
 
     Args:
         name: the name.
-        bare_matrices: whether any other name is that of a matrix, as if it began with ``matrix:``.
+        unknown_is_matrix: whether any other name without a colon is that of a matrix, as if it began with ``matrix:``.
 
     Raises:
         ConfigError: for anything else; the message lists the known names.
@@ -84,26 +142,32 @@ def parse_relation(name: str, *, bare_matrices: bool = False) -> RelationName:
     """
     rest, plus, suffix = name.partition("+")
     kind, colon, detail = rest.partition(":")
+    is_known = kind == "matrix" or kind in RELATIONS
+    if not is_known and colon and detail:  # module:function
+        relation_kind(rest)
+        kind, colon, detail, is_known = rest, "", "", True
     # A matrix may not have the name of a tree.
-    if bare_matrices and kind not in (*RELATIONS, "matrix", "dependency", "constituency"):
-        kind, colon, detail = "matrix", ":", rest
-    if kind not in (*RELATIONS, "matrix") or (plus and suffix != "self") or (colon and not detail):
+    elif unknown_is_matrix and not is_known and kind not in ("dependency", "constituency"):
+        kind, colon, detail, is_known = "matrix", ":", rest, True
+    if not is_known or (plus and suffix != "self") or (colon and not detail):
         guess = "" if kind in RELATIONS else suggest(kind, RELATIONS)
+        labelled = [known for known in RELATIONS if RELATIONS[known].takes_labels]
         raise ConfigError(
-            f"unknown relation {name!r}{guess}; known: {', '.join(RELATIONS)}, matrix:NAME; the first three may name "
-            "labels (head:nsubj,obj), and each may end in +self"
+            f"unknown relation {name!r}{guess}; known: {', '.join(RELATIONS)}, matrix:NAME, module:function; "
+            f"{', '.join(labelled[:-1])} and {labelled[-1]} may name labels (head:nsubj,obj), and each may end in +self"
         )
     if kind == "matrix":
         if not detail:
             raise ConfigError("relation 'matrix' needs a name, as in matrix:coref")
         return RelationName(kind, matrix=detail, with_self=bool(plus))
     labels = tuple(detail.split(",")) if detail else ()
-    if labels and kind not in _LABELLED:
-        raise ConfigError(f"relation {name!r}: only arc, head and child take labels")
+    if labels and not relation_kind(kind).takes_labels:
+        labelled = [known for known in RELATIONS if RELATIONS[known].takes_labels]
+        raise ConfigError(f"relation {name!r}: only {', '.join(labelled[:-1])} and {labelled[-1]} take labels")
     return RelationName(kind, labels, with_self=bool(plus))
 
 
-def parse_mask(name: str, *, bare_matrices: bool = False) -> RelationName:
+def parse_mask(name: str, *, unknown_is_matrix: bool = False) -> RelationName:
     """Parse the name of a relation that says which keys a query may attend to.
 
     Raises:
@@ -113,7 +177,7 @@ def parse_mask(name: str, *, bare_matrices: bool = False) -> RelationName:
         >>> parse_mask("ancestor").kind
         'ancestor'
     """
-    parsed = parse_relation(name, bare_matrices=bare_matrices)
+    parsed = parse_relation(name, unknown_is_matrix=unknown_is_matrix)
     if parsed.is_distance:
         raise ConfigError(f"relation {name!r} is a distance, which forbids nothing; expected one such as span or arc")
     return parsed

@@ -38,11 +38,19 @@ def word_relation(
         [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
     """
     name = parse_relation(relation) if isinstance(relation, str) else relation
-    found = _matrix(name, batch, wanted_by or f"relation {relation!r}").to(torch.get_default_dtype())
+    if name.structure is not None:
+        required = batch.require(name.structure, wanted_by=wanted_by or f"relation {relation!r}")
+    if name.kind == "matrix":
+        matrix: Tensor = required  # type: ignore[assignment]  # what is no tree is a matrix
+    else:
+        matrix = name.function(batch, name.labels) if name.labels else name.function(batch)
+        _check_matrix(matrix, batch, name.kind)
+        matrix = torch.where(_real_pairs(batch), matrix, 0)
+    matrix = matrix.to(torch.get_default_dtype())
     if name.with_self:
-        own = torch.eye(batch.mask.shape[1], dtype=torch.bool, device=found.device) & batch.mask[:, :, None]
-        found = torch.where(own, 1.0, found)
-    return found
+        diagonal = torch.eye(batch.mask.shape[1], dtype=torch.bool, device=matrix.device) & batch.mask[:, :, None]
+        matrix = torch.where(diagonal, 1.0, matrix)
+    return matrix
 
 
 def word_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
@@ -89,44 +97,62 @@ def same_sentence(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
     return (root[:, :, None] == root[:, None, :]) & _real_pairs(batch)
 
 
-def _matrix(name: RelationName, batch: SentenceBatch, wanted_by: str) -> Tensor:
-    if name.structure is not None:
-        found = batch.require(name.structure, wanted_by=wanted_by)
-        if isinstance(found, Tensor):
-            return found
-        tree: TreeBatch = found
-    match name.kind:
-        case "forward" | "backward":
-            position = torch.arange(batch.tokens.shape[1], device=batch.device)
-            before = position <= position[:, None]
-            return (before if name.kind == "forward" else before.mT) & _real_pairs(batch)
-        case "word_distance":
-            return -word_distance(batch)
-        case "dependency_distance":
-            return -dependency_distance(batch)
-        case "constituency_distance":
-            return -constituency_distance(batch)
-        case "same_sentence":
-            return same_sentence(batch)
-        case "ancestor":
-            return tree.ancestors()
-        case "span":
-            return _spans(tree)
-    upward = _arcs(tree) & _labelled(tree, name.labels)[:, :, None]
-    return {"head": upward, "child": upward.mT, "arc": upward | upward.mT}[name.kind]
+def forward(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
+    """Whether the key is the query, or comes before it."""
+    position = torch.arange(batch.tokens.shape[1], device=batch.device)
+    return (position <= position[:, None]) & _real_pairs(batch)
 
 
-def _arcs(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
-    """Whether the column is the head of the row; a root has none."""
+def backward(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
+    """Whether the key is the query, or comes after it."""
+    return forward(batch).mT
+
+
+def nearness_of_words(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
+    """``-word_distance``."""
+    return -word_distance(batch)
+
+
+def nearness_in_dependencies(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
+    """``-dependency_distance``."""
+    return -dependency_distance(batch)
+
+
+def nearness_in_phrases(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
+    """``-constituency_distance``."""
+    return -constituency_distance(batch)
+
+
+def ancestors(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
+    """Whether the key lies above the query in the dependency tree, or is the query."""
+    return batch.require("dependency", wanted_by="ancestor").ancestors()
+
+
+def heads(batch: SentenceBatch, labels: Sequence[str] = ()) -> Bool[Tensor, "batch query key"]:
+    """Whether the key is the head of the query; a root has none. With labels, only by an arc with one of these."""
+    tree = batch.require("dependency", wanted_by="head")
     columns = torch.arange(tree.parents.shape[1], device=tree.parents.device)
-    return (tree.parents[:, :, None] == columns) & (tree.parents != columns)[:, :, None]
+    arcs = (tree.parents[:, :, None] == columns) & (tree.parents != columns)[:, :, None]
+    return arcs & _labelled(tree, labels)[:, :, None]
 
 
-def _spans(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
+def children(batch: SentenceBatch, labels: Sequence[str] = ()) -> Bool[Tensor, "batch query key"]:
+    """Whether the query is the head of the key."""
+    return heads(batch, labels).mT
+
+
+def arcs(batch: SentenceBatch, labels: Sequence[str] = ()) -> Bool[Tensor, "batch query key"]:
+    """Whether one is the head of the other."""
+    upward = heads(batch, labels)
+    return upward | upward.mT
+
+
+def spans(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
     """Whether the row lies between the first and the last word of the column's subtree, both included.
 
     In a projective tree these are exactly the words of the subtree.
     """
+    tree = batch.require("dependency", wanted_by="span")
     below = tree.subtrees()
     columns = torch.arange(below.shape[1], device=below.device)
     first = torch.where(below, columns, below.shape[1]).amin(-1)
@@ -135,19 +161,26 @@ def _spans(tree: TreeBatch) -> Bool[Tensor, "batch word word"]:
     return (inside & tree.mask[:, :, None]).mT
 
 
+def _check_matrix(matrix: object, batch: SentenceBatch, name: str) -> None:
+    shape = (*batch.tokens.shape, batch.tokens.shape[1])
+    if not isinstance(matrix, Tensor) or matrix.shape != shape:
+        came = tuple(matrix.shape) if isinstance(matrix, Tensor) else type(matrix).__name__
+        raise ValueError(f"relation {name!r}: expected a matrix of shape {shape}, a row for each query, got {came}")
+
+
 def _labelled(tree: TreeBatch, labels: Sequence[str]) -> Bool[Tensor, "batch word"]:
     """Words whose arc has one of these labels; ``nsubj`` also matches ``nsubj:pass``. Without labels, all words."""
     if not labels:
         return tree.mask
-    found = torch.zeros_like(tree.mask)
+    has_label = torch.zeros_like(tree.mask)
     if tree.label_codes is None:
-        return found
+        return has_label
     for label in labels:
         code = label_code(label)
         # A main label and its subtypes share the upper half of the code.
         same = tree.label_codes == code if ":" in label else tree.label_codes >> 31 == code >> 31
-        found = found | same
-    return found
+        has_label = has_label | same
+    return has_label
 
 
 def _real_pairs(batch: SentenceBatch) -> Tensor:

@@ -11,6 +11,7 @@ from typing import Literal
 from structattn.data import parse_mask, parse_relation
 from structattn.errors import ConfigError
 from structattn.priors import LearntAlpha, PerHead, Prior, alibi_slopes, mask_prior, preference_prior
+from structattn.priors.relation import own_prior
 
 _DIRECTIONS = ("forward", "backward")
 _DISTANCES = ("word", "dependency", "constituency")
@@ -37,9 +38,16 @@ def parse_heads(heads: str | Sequence[str | Sequence[str]]) -> list[tuple[str, s
 
     Args:
         heads: the name of a row of ``ABLATIONS``, or one entry per head: ``"forward/word"``, ``"forward"``,
-            ``"ancestor/head:nsubj,obj"``, ``"none"``, or a pair such as ``("forward", "word")``. A relation alone is a
-            preference, a direction alone a mask. The distances have short names: ``word``, ``dependency``,
-            ``constituency``.
+            ``"ancestor/head:nsubj,obj"``, ``"none"``, or a pair such as ``("forward", "word")``. The distances have
+            short names: ``word``, ``dependency``, ``constituency``. The four forms:
+
+            ======================  ============================================================================
+            ``mask/preference``     ``ancestor/word``: only ancestors, near ones preferred
+            a direction alone       ``forward``: a mask
+            a relation alone        ``head:nsubj``: a preference; ``head:nsubj/none`` is the mask
+            ``module:name``         a prior of your own, a class or an instance, or a function that computes a
+                                    relation from a batch
+            ======================  ============================================================================
 
     Raises:
         ConfigError: for an unknown row or relation, a distance as a mask, or no head at all.
@@ -63,10 +71,10 @@ def _pair(head: str | Sequence[str]) -> tuple[str, str]:
         parts = [parts[0], "none"] if parts[0] in _DIRECTIONS else ["none", parts[0]]
     try:
         mask, preference = parts
-        if mask != "none":
-            parse_mask(_long(mask))
-        if preference != "none":
-            parse_relation(_long(preference))
+        if mask != "none" and own_prior(mask) is None:
+            parse_mask(_relation(mask))
+        if preference != "none" and own_prior(preference) is None:
+            parse_relation(_relation(preference))
     except ValueError as error:
         reason = f": {error}" if isinstance(error, ConfigError) else ""
         raise ConfigError(
@@ -77,7 +85,7 @@ def _pair(head: str | Sequence[str]) -> tuple[str, str]:
     return mask, preference
 
 
-def _long(name: str) -> str:
+def _relation(name: str) -> str:
     """The full name of a relation: in the names of heads, distances omit ``_distance``."""
     return f"{name}_distance" if name in _DISTANCES else name
 
@@ -123,9 +131,9 @@ def heads_prior(
     learnt = LearntAlpha(len(pairs), initial=alphas) if learnable_alpha else None
     priors: list[Prior | None] = []
     for (mask, preference), fixed in zip(pairs, alphas, strict=True):
-        prior = None if mask == "none" else mask_prior(_long(mask))
+        prior = None if mask == "none" else mask_prior(_relation(mask))
         if preference != "none":
-            preferred = preference_prior(_long(preference), missing=missing_trees)
+            preferred = preference_prior(_relation(preference), missing=missing_trees)
             scaled = (fixed if learnt is None else learnt) * preferred
             prior = scaled if prior is None else prior + scaled
         priors.append(prior)

@@ -5,11 +5,12 @@ from typing import Literal
 
 import torch
 
-from structattn.data import SentenceBatch, parse_mask, parse_relation, word_relation
+from structattn.data import RELATIONS, SentenceBatch, parse_mask, parse_relation, word_relation
 from structattn.priors.bias import AttentionBias
 from structattn.priors.prior import Prior
 from structattn.priors.sequence import Backward, Forward, WordDistance
 from structattn.priors.tree import ConstituencyDistance, DependencyDistance
+from structattn.tables import named
 
 
 class Relation(Prior):
@@ -41,7 +42,9 @@ class Relation(Prior):
     def __init__(self, name: str, as_mask: bool = False) -> None:
         super().__init__()
         parse = parse_mask if as_mask else parse_relation
-        self.relation = parse(name, bare_matrices=True)
+        self.relation = parse(name, unknown_is_matrix=True)
+        if not self.relation.matrix:
+            _ = self.relation.function  # imported now, not inside a compiled graph
         self._name = name
         self.as_mask = as_mask
 
@@ -70,8 +73,23 @@ class Relation(Prior):
         return AttentionBias(possible, torch.where(possible, matrix, 0.0))
 
 
+def own_prior(name: str) -> Prior | None:
+    """The prior that ``module:name`` names, a class without required options or an instance; ``None`` for a relation.
+
+    Raises:
+        ConfigError: if there is nothing at that address.
+    """
+    module, colon, _ = name.partition(":")
+    if not colon or "+" in name or module == "matrix" or module in RELATIONS:
+        return None
+    value = named(name, "prior or relation", lambda value: True, "")
+    if isinstance(value, type) and issubclass(value, Prior):
+        return value()
+    return value if isinstance(value, Prior) else None
+
+
 def mask_prior(name: str) -> Prior:
-    """The prior that allows the pairs of a relation.
+    """The prior that allows the pairs of a relation, or a prior of your own, ``module:name``.
 
     Raises:
         ConfigError: for an unknown relation, or a distance.
@@ -80,13 +98,15 @@ def mask_prior(name: str) -> Prior:
         >>> mask_prior("forward"), mask_prior("arc+self")
         (Forward(include_self=True), Relation('arc+self', as_mask=True))
     """
+    if (prior := own_prior(name)) is not None:
+        return prior
     parsed = parse_mask(name)
     directions = {"forward": Forward, "backward": Backward}
     return directions[parsed.kind]() if parsed.kind in directions else Relation(name, as_mask=True)
 
 
 def preference_prior(name: str, *, missing: Literal["error", "none", "word"] = "error") -> Prior:
-    """The prior that prefers the pairs of a relation, or nearby words if it is a distance.
+    """The prior that prefers the pairs of a relation, or nearby words if it is a distance; or one of your own.
 
     Args:
         name: the relation.
@@ -99,6 +119,8 @@ def preference_prior(name: str, *, missing: Literal["error", "none", "word"] = "
         >>> preference_prior("dependency_distance"), preference_prior("head:nsubj")
         (DependencyDistance(missing='error'), Relation('head:nsubj', as_mask=False))
     """
+    if (prior := own_prior(name)) is not None:
+        return prior
     match parse_relation(name).kind:
         case "word_distance":
             return WordDistance()

@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from structattn.data.formulas import TESTED_ON
-from structattn.tables import Table
+from structattn.tables import Table, named
 from structattn.tasks.sequence_metrics import BLEU, PREFIX, SPAN_F1, has_depth, words_right
 from structattn.tasks.sums import Counted, Counts, Sums, ratio, share
 
@@ -127,12 +127,15 @@ class Metric:
 
 
 def metric(name: str) -> Metric:
-    """The metric of that name.
+    """The metric of that name, or ``module:name`` for one of your own.
 
     Raises:
         ConfigError: if there is none; the message lists the known names.
     """
-    return METRICS.find(name)
+    if ":" not in name:
+        return METRICS.find(name)
+    found: Metric = named(name, "metric", lambda value: isinstance(value, Metric), "a Metric")
+    return replace(found, name=name)
 
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
@@ -278,7 +281,8 @@ def _ranks(series: np.ndarray, weights: np.ndarray) -> Float[np.ndarray, "sample
 METRICS: Table[Metric] = Table(
     "metrics",
     "metric",
-    {
+    hint=", or module:name for your own",
+    rows={
         metric.name: metric
         for metric in (
             Metric("accuracy", is_numeric=False, greater_is_better=True, function=Sums(_right, share)),

@@ -12,7 +12,7 @@ from structattn.encoders.table import check_encoder, options_function
 from structattn.errors import ConfigError
 from structattn.lazy import imported, outline
 from structattn.options.checking import check_options, list_options
-from structattn.tables import Table
+from structattn.tables import Table, named
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ _TASKS = (
 )
 
 #: Every task by name.
-TASKS: Table[Task] = Table("tasks", "task", {task.name: task for task in _TASKS})
+TASKS: Table[Task] = Table("tasks", "task", {task.name: task for task in _TASKS}, hint=", or module:NAME for your own")
 
 
 @dataclass(frozen=True)
@@ -206,9 +206,12 @@ def model_class(task: Task) -> "type[TaskModel]":
 
 
 def get_task(name: str) -> Task:
-    """The built-in task of that name.
+    """The task of that name, or ``module:NAME`` for one of your own.
 
     Raises:
         ConfigError: if there is none; the message lists the known names.
     """
-    return TASKS.find(name)
+    if ":" not in name:
+        return TASKS.find(name)
+    task: Task = named(name, "task", lambda value: isinstance(value, Task), "a Task")
+    return task

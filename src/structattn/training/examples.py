@@ -61,14 +61,14 @@ class Split:
     test: Sequence[Example] = ()
 
 
-def task_of(config: RunConfig) -> Task:
-    """The task of a run.
+def task_of(config: RunConfig, task: Task | None = None) -> Task:
+    """The task of a run: the given one, or the one that its configuration names.
 
     Raises:
         ConfigError: for an unknown task or encoder, an unknown option of the encoder, or a section of the configuration
             that does not apply to the task; raised before any data are read.
     """
-    task = get_task(config.task)
+    task = get_task(config.task) if task is None else task
     kind = model_kind(task)
     sections = kind.sections
     if config.data.phrases is not None and "phrases" not in sections:
@@ -90,7 +90,7 @@ def task_of(config: RunConfig) -> Task:
     return dataclasses.replace(task, max_length=longest, truncation=not config.data.refuse_longer)
 
 
-def check_run(config: RunConfig) -> Task:
+def check_run(config: RunConfig, task: Task | None = None) -> Task:
     """The task of a run, once all names, options and files of its configuration have been checked.
 
     Nothing slow is imported, so that mistakes are reported at once.
@@ -99,7 +99,7 @@ def check_run(config: RunConfig) -> Task:
         ConfigError: as ``task_of``; for an unknown format, or a folder ``config.init`` that this version cannot read.
         ParseError: for a missing, empty or unreadable file.
     """
-    task, data = task_of(config), config.data
+    task, data = task_of(config, task), config.data
     check_format(data.format)
     if data.train is None:
         generator_of(config, task)

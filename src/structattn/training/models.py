@@ -9,13 +9,14 @@ from structattn.data.model_folder import read_model
 from structattn.data.saved_model import TREE_PARSER
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import naming_description, read_json
+from structattn.tables import Trust
 
 if TYPE_CHECKING:
     from structattn.parsing import MissingTrees
     from structattn.tasks import TaskModel
 
 
-def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: bool | str = False) -> Any:
+def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: Trust = False) -> Any:
     """Read a model of any kind from its folder, or the best model of a run folder.
 
     A model of a task that was trained on trees from a parser uses the same parser for sentences without trees.
@@ -23,8 +24,8 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
     Args:
         folder: of the model or of the run.
         parser: another parser for sentences without trees, as ``structattn.parse`` takes it; ``none`` for no parser.
-        trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run; a string
-            allows only that encoder.
+        trust_code: whether code that the folder names as ``module:name``, such as an encoder or a prior, may be
+            imported and run; one such name or several allow these only.
 
     Returns:
         The saved model: a model of a task, an encoder, a parser, or a backbone with HYDRA heads under a task's last
@@ -53,7 +54,7 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
 
 
 def load_task_model(
-    folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: bool | str = False
+    folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: Trust = False
 ) -> "TaskModel":
     """A model of a task, as ``load`` reads it.
 

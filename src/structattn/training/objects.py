@@ -9,7 +9,7 @@ from typing import Any
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.options.checking import suggest
-from structattn.tasks import Evaluation, Prediction, TaskModel, get_task
+from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
 from structattn.training.inputs import inputs_of
@@ -26,7 +26,7 @@ def train(
     dev: Data | None = None,
     *,
     encoder: str,
-    task: str = "classification",
+    task: str | Task = "classification",
     test: Data | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -40,7 +40,7 @@ def train(
             text, label)``), or of ``Example``.
         dev: likewise, to choose the best model by; if ``None``, a part of the training data is held out.
         encoder: name of an encoder, or ``module:function``.
-        task: name of a task.
+        task: name of a task, ``module:NAME``, or a task.
         test: likewise, to evaluate the best model on once.
         resume: continue the interrupted run in ``out``.
         overwrite: replace the run in ``out``.
@@ -63,22 +63,23 @@ def train(
         >>> [prediction.label for prediction in predict(result.folder, ["fine", "dull"])]
         ['good', 'bad']
     """
-    known_task = get_task(task)
+    resolved = get_task(task) if isinstance(task, str) else task
+    chosen = {"task": task if isinstance(task, str) else task.name, "encoder": encoder}
     sources = dict(zip(_PARTS, (data, dev, test), strict=True))
     values = _sections(options, sources)
     if all(source is None or isinstance(source, str | os.PathLike) for source in sources.values()):
         files = {name: os.fspath(source) for name, source in sources.items() if source is not None}  # type: ignore[arg-type]
-        config = RunConfig.from_dict({"task": task, "encoder": encoder, **values, "data": {**values["data"], **files}})
-        return run(config, resume=resume, overwrite=overwrite)
-    settings = RunConfig.from_dict({"task": task, "encoder": encoder, **values}).data
+        config = RunConfig.from_dict({**chosen, **values, "data": {**values["data"], **files}})
+        return run(config, task=resolved, resume=resume, overwrite=overwrite)
+    settings = RunConfig.from_dict({**chosen, **values}).data
     given = {name: source for name, source in sources.items() if source is not None}
-    parts = {name: list(examples_of(known_task, source, settings)) for name, source in given.items()}
+    parts = {name: list(examples_of(resolved, source, settings)) for name, source in given.items()}
     for name, part in parts.items():
         if not part:
             raise ConfigError(f"data.{name}: expected at least one example, got none")
     named = {name: f"{FROM_PYTHON}{checksum(part)}" for name, part in parts.items()}
-    config = RunConfig.from_dict({"task": task, "encoder": encoder, **values, "data": {**values["data"], **named}})
-    return run(config, examples=parts, resume=resume, overwrite=overwrite)
+    config = RunConfig.from_dict({**chosen, **values, "data": {**values["data"], **named}})
+    return run(config, task=resolved, examples=parts, resume=resume, overwrite=overwrite)
 
 
 def evaluate(

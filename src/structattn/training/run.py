@@ -19,6 +19,7 @@ from structattn.data.model_config import check_trusted
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json_lines, write_json_lines
 from structattn.layers.modes import evaluating
+from structattn.tables import addresses, restricted
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
 from structattn.training import machine
@@ -46,6 +47,7 @@ _LATENT_EXAMPLES = 500
 def run(
     config: RunConfig,
     *,
+    task: Task | None = None,
     examples: Mapping[str, Sequence[Example]] | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -60,6 +62,7 @@ def run(
 
     Args:
         config: everything that determines the run.
+        task: the task; the one that the configuration names if ``None``.
         examples: ``train``, ``dev`` and ``test``, in place of the files of ``config.data``; see ``structattn.train``.
         resume: continue the interrupted run in ``config.out``; a finished one is only read.
         overwrite: replace the run in ``config.out``.
@@ -75,7 +78,7 @@ def run(
     """
     if resume and config.out is None:
         raise ConfigError("resume needs out: the run folder to resume")
-    task = check_run(config)
+    task = check_run(config, task)
     given: dict[str, Any] = {"examples": examples, "trust_code": trust_code}
     if config.folds is not None and config.fold is None:
         work = functools.partial(_cross_validate, config, task, resume=resume, **given)
@@ -98,7 +101,7 @@ def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunRe
 
     Args:
         folder: the run folder.
-        trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run.
+        trust_code: whether code that the folder names as ``module:name``, such as an encoder, may be imported and run.
 
     Raises:
         ConfigError: if the folder is in use, is not a run folder, or names code that is not trusted.
@@ -106,7 +109,8 @@ def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunRe
     file = RunFolder(folder).config
     config = load_config(file)
     check_trusted(config.encoder, source=file, trust_code=trust_code)
-    return run(dataclasses.replace(config, out=os.fspath(folder)), resume=True, trust_code=trust_code)
+    with restricted(file, trust_code):
+        return run(dataclasses.replace(config, out=os.fspath(folder)), resume=True, trust_code=trust_code)
 
 
 def _new_folder(config: RunConfig) -> Path:
@@ -238,8 +242,8 @@ def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchS
 
 
 def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
-    # The folder of a run to resume may come from anyone, so it may name the encoder of this run but no other code.
-    evaluation = load(folder.best, trust_code=config.encoder).to(device).evaluate(examples)
+    # The folder of a run to resume may come from anyone, so it may name the code of this run and no other.
+    evaluation = load(folder.best, trust_code=addresses(config.to_dict())).to(device).evaluate(examples)
     write_json_lines(folder.predictions("test"), prediction_rows(evaluation, examples))
     return dict(evaluation.metrics)
 
