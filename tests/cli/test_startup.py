@@ -44,7 +44,7 @@ WRONG = {
         ["parser", "trian"],
         "unknown command 'parser trian' (did you mean 'parser train'?)",
     ),
-    "no word after list": (["list"], "missing WHAT; known: encoders, embedders, tasks, priors, structures"),
+    "no word after list": (["list"], "missing WHAT; known: encoders, embedders, decoders, tasks, formats"),
     "a wrong word after list": (["list", "task"], "expected one of 'encoders'"),
     "option of a group": ([*TRAIN, "--epochs", "3"], "--epochs (did you mean --optimization.epochs?)"),
     "option of another group": ([*TRAIN, "--data.epoch", "3"], "--data.epoch (did you mean --optimization.epochs?)"),

@@ -8,8 +8,8 @@ import pytest
 
 import structattn as sa
 from structattn.cli import main
+from structattn.data import RELATIONS
 from structattn.data.readers.formats import FORMATS
-from structattn.data.relation_names import RELATIONS
 from structattn.encoders import BUILDERS, EMBEDDERS
 from structattn.errors import ConfigError
 from structattn.tables import Table
@@ -25,7 +25,7 @@ import dataclasses
 
 import structattn as sa
 from structattn.data.readers import recognised_by
-from structattn.data.relation_names import RelationKind
+from structattn.data import RelationKind
 from structattn.layers import MeanPooling
 from structattn.encoders import NoContext, SentenceEncoder
 from structattn.priors import AttentionBias, Prior

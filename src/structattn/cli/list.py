@@ -7,20 +7,22 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
+from structattn.lazy import imported
 from structattn.options.checking import list_options
 
 if TYPE_CHECKING:
+    from structattn.data import RelationKind
     from structattn.tables import Table
-    from structattn.tasks import Task
+    from structattn.tasks import Metric, Task
 
-Kind = Literal["encoders", "embedders", "tasks", "priors", "structures"]
+Kind = Literal["encoders", "embedders", "decoders", "tasks", "formats", "metrics", "relations", "priors", "structures"]
 Entries = dict[str, tuple[str, dict[str, Any]]]
 
 _ANSWERS = {"text": "a text", "tree": "a tree", "tags": "a tag for each word"}
 
 
 def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
-    """List the available encoders, embedders, tasks, priors or structures, one line each.
+    """List the names of a kind, one line each: encoders, tasks, data formats, metrics, relations and others.
 
     Args:
         what: which of these to list.
@@ -63,8 +65,43 @@ def _embedders() -> Entries:
 def _builders(table: "Table[Callable[..., Any]]") -> Entries:
     from structattn.encoders.table import options_function
 
-    outlines = {name: options_function(table, name) for name in sorted(table)}
-    return {name: (_summary(function), list_options(function)) for name, function in outlines.items()}
+    functions = {name: options_function(table, name) for name in sorted(table)}
+    return {name: (_summary(function), list_options(function)) for name, function in functions.items()}
+
+
+def _decoders() -> Entries:
+    from structattn.tasks import DECODERS
+
+    return _builders(DECODERS)
+
+
+def _formats() -> Entries:
+    from structattn.data.readers.formats import FORMATS
+
+    return {name: (_summary(FORMATS[name]), {}) for name in sorted(FORMATS)}
+
+
+def _metrics() -> Entries:
+    from structattn.tasks import METRICS
+
+    return {name: (_about(metric), {}) for name, metric in sorted(METRICS.items())}
+
+
+def _about(metric: "Metric") -> str:
+    answers = "scores" if metric.is_numeric else "answers"
+    return f"compares {answers}; {'greater' if metric.greater_is_better else 'smaller'} is better"
+
+
+def _relations() -> Entries:
+    from structattn.data import RELATIONS, relation_kind
+
+    return {name: (_relation(relation_kind(name)), {}) for name in sorted(RELATIONS)}
+
+
+def _relation(kind: "RelationKind") -> str:
+    function = imported(kind.matrix) if isinstance(kind.matrix, str) else kind.matrix
+    needs = f"; needs {kind.structure} trees" if kind.structure else ""
+    return f"{_summary(function).rstrip('.')}{needs}{'; may name labels of arcs' if kind.takes_labels else ''}"
 
 
 def _tasks() -> Entries:
@@ -104,7 +141,11 @@ def _structures() -> Entries:
 KINDS: dict[Kind, Callable[[], Entries]] = {
     "encoders": _encoders,
     "embedders": _embedders,
+    "decoders": _decoders,
     "tasks": _tasks,
+    "formats": _formats,
+    "metrics": _metrics,
+    "relations": _relations,
     "priors": _priors,
     "structures": _structures,
 }

@@ -42,7 +42,7 @@ COMMANDS = {
     "sweep": "search for the best options of a run, in a given number of trials",
     "reproduce": "run the rows behind published tables that have no record yet",
     "reproduce tables": "write the generated tables of the documentation from the records of runs",
-    "list": "list the available encoders, embedders, tasks, priors and structures",
+    "list": "list the names that options take: encoders, tasks, data formats, metrics, relations, ...",
     "doctor": "show versions, devices, extras and kernels of this installation",
 }
 OURS, YOURS, INTERRUPTED, PIPE_CLOSED = 1, 2, 130, 141

@@ -11,7 +11,14 @@ if TYPE_CHECKING:
     from structattn.data.joining import join_sentences
     from structattn.data.phrase_trees import PhraseTrees
     from structattn.data.readers import read_examples
-    from structattn.data.relation_names import RELATIONS, RelationName, parse_mask, parse_relation
+    from structattn.data.relation_names import (
+        RELATIONS,
+        RelationKind,
+        RelationName,
+        parse_mask,
+        parse_relation,
+        relation_kind,
+    )
     from structattn.data.relations import (
         constituency_distance,
         dependency_distance,
@@ -32,6 +39,7 @@ __all__ = [
     "Example",
     "PhraseTrees",
     "PretrainedVectors",
+    "RelationKind",
     "RelationName",
     "SentenceBatch",
     "SubwordBatch",
@@ -49,6 +57,7 @@ __all__ = [
     "parse_relation",
     "read_arrays",
     "read_examples",
+    "relation_kind",
     "same_sentence",
     "text_of",
     "vector_words",

@@ -109,17 +109,17 @@ def backward(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
 
 
 def nearness_of_words(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """``-word_distance``."""
+    """Minus the number of words from one to the other."""
     return -word_distance(batch)
 
 
 def nearness_in_dependencies(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """``-dependency_distance``."""
+    """Minus the number of arcs between them in the dependency tree."""
     return -dependency_distance(batch)
 
 
 def nearness_in_phrases(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """``-constituency_distance``."""
+    """Minus the number of edges between them in the phrase tree."""
     return -constituency_distance(batch)
 
 
