@@ -326,7 +326,7 @@ MISTAKES = {
     "wrong type": (["train", "--seed", "x"], "--seed: expected int, got x"),
     "wrong choice": (
         ["list", "verbs"],
-        "WHAT: expected one of 'encoders', 'embedders', 'tasks', 'priors', 'structures', got verbs",
+        "WHAT: expected one of 'encoders', 'embedders', 'decoders', 'tasks'",
     ),
     "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "none.yaml: No such file or directory"),
     "broken configuration": (
