@@ -19,7 +19,7 @@ import torch
 
 from benchmarks.markdown import header, line
 from structattn.options.hardware import Hardware
-from structattn.parsing import Parser, attachment, load_parser, parse
+from structattn.parsing import Parser, load_parser, parse, score_attachment
 from structattn.syntax import read_conllu
 
 COLUMNS = ("treebank", "parser", "UAS", "LAS", "tags", "sentences per second of the processor", "of the clock")
@@ -62,7 +62,7 @@ def main() -> None:
         for parser, taken in zip(parsers, zip(*seconds, strict=True), strict=True):
             scores = [""] * 3
             if gold:
-                found = attachment(gold, parse([sentence.words for sentence in gold], parser))
+                found = score_attachment(gold, parse([sentence.words for sentence in gold], parser))
                 scores = [f"{100 * share:.2f}" for share in (found.uas, found.las, found.tags)]
             speeds = [f"{len(texts) / statistics.median(clock):.0f}" for clock in zip(*taken, strict=True)]
             print(line([name, parser.name, *scores, *speeds]), flush=True)

@@ -31,7 +31,8 @@ from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders.build import build
 from structattn.encoders.table import BUILDERS, needs_backbone, options_of
 from structattn.errors import ParseError, StructAttnError
-from structattn.parsing import build_parser, read_parser
+from structattn.parsing import build_parser
+from structattn.parsing.tree_parser import read_parser
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, build_decoder, get_task
 

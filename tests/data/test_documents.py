@@ -11,7 +11,8 @@ import structattn as sa
 from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples, recognise_format
 from structattn.errors import ParseError
-from structattn.parsing import Document, read_documents, read_sentences
+from structattn.parsing import Document, read_documents
+from structattn.parsing.text_files import read_sentences, resolve_format
 from structattn.syntax import Sentence
 from structattn.tasks import SENTIMENT, Prediction
 from structattn.tasks.answering import answers_by_length
@@ -47,6 +48,14 @@ def treebank(tmp_path: Path) -> Path:
 
 
 # Files that are parsed.
+
+
+@pytest.mark.parametrize(
+    ("file", "format", "expected"),
+    [("a.csv.gz", None, "csv"), ("a.jsonl", None, "json"), ("a.txt", None, "text"), ("a.csv", "words", "words")],
+)
+def test_the_format_of_texts_is_that_of_the_name(file: str, format: str | None, expected: str) -> None:
+    assert resolve_format(file, format, {}) == expected
 
 
 def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> None:

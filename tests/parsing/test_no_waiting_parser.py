@@ -24,8 +24,8 @@ def test_the_parser_does_not_wait_for_the_device(trees: str, loss: str, count: i
     parser.to("meta")
     with Called() as called:
         parser.loss(batch).backward()
-        scores = parser(batch.given)
-        distribution = parser.distribution(scores, batch.given.lengths)
+        scores = parser(batch.inputs)
+        distribution = parser.distribution(scores, batch.inputs.lengths)
         heads = distribution.to_structure(distribution.argmax())
         labels = parser.scorer.labels(scores, heads).argmax(-1)
     assert labels.shape == batch.heads.shape

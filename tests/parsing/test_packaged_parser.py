@@ -20,10 +20,10 @@ import structattn as sa
 from structattn.data import Example
 from structattn.errors import ConfigError, MissingStructure
 from structattn.explorer import save_plots
-from structattn.parsing import MissingTrees, TreeParser, load_parser, read_parser, to_pandas, to_spacy
-from structattn.parsing import conversion as conversions
+from structattn.parsing import MissingTrees, TreeParser, bridges, load_parser, to_pandas, to_spacy
 from structattn.parsing.missing_trees import locate_cache
 from structattn.parsing.parsers import PACKAGED
+from structattn.parsing.tree_parser import read_parser
 from structattn.syntax import Sentence, format_conllu
 from structattn.tasks import SentenceModel, get_task
 from structattn.training import ParserConfig, RunResult
@@ -177,7 +177,7 @@ def test_as_a_spacy_document(monkeypatch: pytest.MonkeyPatch) -> None:
         Vocab = staticmethod(lambda: "a new vocabulary")
         Doc = staticmethod(lambda vocab, **columns: (vocab, columns))
 
-    monkeypatch.setattr(conversions, "require", lambda module, extra: Module)
+    monkeypatch.setattr(bridges, "require", lambda module, extra: Module)
     wash = Sentence(["Kids", "wash"], ["NOUN", "_"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
     hush = Sentence(["hush", "-RRB-"], dependency=sa.DependencyTree([0, 1]), metadata={"text": "hush)"})
     vocab, columns = to_spacy([wash, Sentence([], dependency=sa.DependencyTree([])), hush])

@@ -19,10 +19,10 @@ from backbones import minilm_tokenizer, tiny
 from interrupting import interrupted
 from structattn.data import agreement_treebank
 from structattn.errors import ConfigError, ParseError
-from structattn.parsing import TreeParser, attachment, build_parser, read_parser
-from structattn.parsing.batches import parse_in_batches, side_by_side
-from structattn.parsing.files import read_gold
-from structattn.parsing.saved import fingerprint
+from structattn.parsing import TreeParser, build_parser, score_attachment
+from structattn.parsing.batched_parsing import concatenate, parse_in_batches
+from structattn.parsing.gold_trees import read_gold
+from structattn.parsing.tree_parser import fingerprint, read_parser
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import Sentence
 from structattn.training.optimization import build_optimizer
@@ -86,7 +86,7 @@ def test_ten_sentences_are_learnt_by_heart(gold: list[Sentence], trees: str, los
         optimizer.zero_grad()
         parser.loss(batch).backward()
         optimizer.step()
-    found = attachment(gold, parser.parse(gold))
+    found = score_attachment(gold, parser.parse(gold))
     assert (found.uas, found.las, found.tags) == (1.0, 1.0, 1.0)
 
 
@@ -97,7 +97,7 @@ def test_the_loss_is_the_surprisal_of_the_tree_its_labels_and_its_tags(gold: lis
     parser.eval()
     batch = parser.collate([sentence])
     with torch.no_grad():
-        scores = parser(batch.given)
+        scores = parser(batch.inputs)
         arcs = scores.arcs[0].double()
         trees = torch.stack([arcs[0, 2] + arcs[1, 0], arcs[0, 0] + arcs[1, 1]])
         expected = torch.logsumexp(trees, 0) - trees[0]
@@ -236,11 +236,11 @@ def test_batches_are_bounded_and_answers_come_in_order() -> None:
     assert len(sizes) < len(sentences) / 2
 
 
-def test_side_by_side_keeps_every_root() -> None:
+def test_concatenate_keeps_every_root() -> None:
     one = Sentence(["a", "b"], ["X", "Y"], sa.DependencyTree([2, 0], ["dep", "root"]))
-    found = side_by_side([one, one, one])
+    found = concatenate([one, one, one])
     assert found.dependency.heads == (2, 0, 4, 0, 6, 0)
-    assert len(side_by_side([])) == 0
+    assert len(concatenate([])) == 0
 
 
 # Figures.
@@ -252,14 +252,14 @@ def test_attachment_counts_punctuation_and_tells_subtypes_apart() -> None:
     guess = Sentence(
         ["dogs", "bark", "."], ["NOUN", "NOUN", "PUNCT"], sa.DependencyTree([2, 0, 1], ["nsubj", "root", "punct"])
     )
-    found = attachment([right], [guess])
+    found = score_attachment([right], [guess])
     assert (found.uas, found.las, found.las_universal, found.tags) == (2 / 3, 1 / 3, 2 / 3, 2 / 3)
     with pytest.raises(ValueError, match="expected the words"):
-        attachment([right], [Sentence(["other"])])
+        score_attachment([right], [Sentence(["other"])])
     with pytest.raises(ValueError, match="has none"):
-        attachment([right], [Sentence(right.words)])
+        score_attachment([right], [Sentence(right.words)])
     with pytest.raises(ValueError, match="got 0 for 1"):
-        attachment([right], [])
+        score_attachment([right], [])
 
 
 # Folders.
@@ -373,7 +373,7 @@ def test_the_stored_parser_is_measured_on_test_sentences(files: Path, tmp_path: 
     sa.write_conllu(tmp_path / "test.conllu", sentences)
     told = {"storage": storage, "optimization": {"learning_rate": 0.01}}
     result = train_parser(config(files, tmp_path / "run", test=str(tmp_path / "test.conllu"), **told))
-    found = attachment(sentences, read_parser(result.folder).parse(sentences))
+    found = score_attachment(sentences, read_parser(result.folder).parse(sentences))
     assert result.test == {name: getattr(found, name) for name in ("uas", "las", "las_universal", "tags")}
     assert 0.0 < result.test["las"] < 1.0
     assert result.sentences == {"train": 40, "dev": 20, "test": 30}
@@ -435,7 +435,7 @@ def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) 
     shutil.rmtree(tmp_path / "backbone")
     parser = read_parser(result.folder)
     gold = read_gold(str(files / "dev.conllu"))
-    assert attachment(gold, parser.parse(gold)).uas == result.metrics["uas"]
+    assert score_attachment(gold, parser.parse(gold)).uas == result.metrics["uas"]
     together, alone = parser.predict(gold), [parser.predict([sentence])[0] for sentence in gold]
     assert together == alone
     # More subwords than the backbone reads: a tree all the same.

@@ -10,9 +10,9 @@ from backbones import minilm_tokenizer, tiny
 from structattn.backbones import PretrainedBackbone
 from structattn.data import Vocabulary
 from structattn.parsing import BiaffineScorer
-from structattn.parsing.batches import num_words, parse_in_batches
-from structattn.parsing.subwords import SubwordEncoder
-from structattn.parsing.words import WordEncoder, character_vocabulary
+from structattn.parsing.batched_parsing import count_words, parse_in_batches
+from structattn.parsing.subword_encoder import SubwordEncoder
+from structattn.parsing.word_encoder import WordEncoder, character_vocabulary
 from structattn.syntax import DependencyTree, Sentence
 
 ADDRESS = "https://example.org/" + "q3x7/" * 20
@@ -38,7 +38,7 @@ def batches_of(
         seen.append([*sizes_of(batch)])
         return flat(batch)
 
-    found = parse_in_batches(parse, sentences, max_length=300, sizes_of=sizes_of)
+    found = parse_in_batches(parse, sentences, max_length=300, measure=sizes_of)
     assert [one.words for one in found] == [one.words for one in sentences]
     return seen
 
@@ -47,7 +47,7 @@ def batches_of(
 def test_padding_stays_below_an_eighth_and_what_small_batches_save(seed: int) -> None:
     draw = random.Random(seed)
     sentences = [Sentence(["a"] * (1 + int(draw.expovariate(1 / 14)))) for _ in range(1500)]
-    batches = batches_of(sentences, num_words)
+    batches = batches_of(sentences, count_words)
     assert sum(map(len, batches)) == 1500
     assert [size for batch in batches for size in batch] == sorted(map(len, sentences))
     # Each step to longer sentences adds at most eight rows' worth of padding to the rows before it.
@@ -70,7 +70,7 @@ def test_sentences_are_batched_by_what_the_encoder_reads() -> None:
     assert sizes[0] == encoder.backbone.max_length
     # An address is one word and many tokens: it would make every short sentence as long as it is.
     assert batches_of(sentences, encoder.sizes) == [[4] * 20, [14] * 5, [sizes[0]]]
-    assert [len(one) for one in batches_of(sentences, num_words)] == [20, 6]
+    assert [len(one) for one in batches_of(sentences, count_words)] == [20, 6]
 
 
 @pytest.mark.parametrize("buckets", [None, 50])
@@ -87,9 +87,14 @@ def test_spellings_are_those_read_word_by_word(buckets: int | None) -> None:
         assert batch.characters.tolist() == [character for spelled in read for character in spelled]
         assert batch.starts.tolist() == [sum(map(len, read[:row])) for row in range(len(read))]
         for row, one in enumerate(sentences):
-            spelled = [different[number] for number in batch.spelling_of[row, : len(one)].tolist()]
+            spelled = [different[number] for number in batch.spelling_ids[row, : len(one)].tolist()]
             assert spelled == list(one.words)
-            assert not batch.spelling_of[row, len(one) :].any()
+            assert not batch.spelling_ids[row, len(one) :].any()
+
+
+def test_frequent_characters_come_first_after_the_marks() -> None:
+    sentences = [Sentence(["aab", "\x02\x02"]), Sentence(["bbc", "dd", "\udcff\udcff"])]
+    assert character_vocabulary(sentences).words[2:] == ("\x02", "\x03", "b", "a", "d")
 
 
 @pytest.mark.parametrize(("batch", "words"), [(1, 1), (1, 40), (3, 7), (20, 30)])

@@ -11,8 +11,7 @@ import pytest
 
 from structattn.errors import ConfigError
 from structattn.parsing import Parser, to_spacy
-from structattn.parsing.spacy import SpacyParser
-from structattn.parsing.stanza import StanzaParser
+from structattn.parsing.bridges import SpacyParser, StanzaParser
 from structattn.syntax import DependencyTree, Sentence
 
 # spaCy: tokens with heads that are tokens, sentences that are lists of them.
@@ -87,7 +86,7 @@ def spacy(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
         return Pipeline()
 
     fake = SimpleNamespace(__version__="3.9", Doc=Doc, load=load)
-    monkeypatch.setattr("structattn.parsing.spacy.require", lambda module, extra: fake)
+    monkeypatch.setattr("structattn.parsing.bridges.require", lambda module, extra: fake)
     return fake
 
 
@@ -196,6 +195,6 @@ def test_stanza_models_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPa
         raise FileNotFoundError("resources.json")
 
     fake = SimpleNamespace(__version__="1.9", Pipeline=pipeline)
-    monkeypatch.setattr("structattn.parsing.stanza.require", lambda module, extra: fake)
+    monkeypatch.setattr("structattn.parsing.bridges.require", lambda module, extra: fake)
     with pytest.raises(ConfigError, match=r'stanza:xx: cannot load its models; run: .*stanza.download\("xx"\)'):
         StanzaParser.from_language("xx")

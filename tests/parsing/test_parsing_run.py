@@ -20,11 +20,11 @@ from forking import run_forked
 from structattn.cli import main
 from structattn.data import agreement_treebank
 from structattn.errors import ConfigError, MissingExtra, ParseError, StructAttnError
-from structattn.parsing import ParseCache, TreebankParser, build_parser, load_parser, parse_each, parse_texts
-from structattn.parsing.cache import cache_key
-from structattn.parsing.parse_texts import add_phrases
+from structattn.parsing import TreebankParser, build_parser, load_parser, parse_texts
+from structattn.parsing.parse_cache import ParseCache, make_key
+from structattn.parsing.parse_texts import add_phrases, parse_each
 from structattn.parsing.parsers import is_ours
-from structattn.parsing.splitting import split_sentences
+from structattn.parsing.sentence_splitting import split_sentences
 from structattn.syntax import Sentence, split_words
 
 TEXTS = [
@@ -184,7 +184,7 @@ def test_what_the_cache_has_is_not_parsed_again(tmp_path: Path) -> None:
 
 def test_keys_tell_texts_words_and_parsers_apart() -> None:
     keys = {
-        cache_key(origin, text)
+        make_key(origin, text)
         for origin in (("p", "1"), ("p", "2"), ("q", "1"))
         for text in ("a b", ("a", "b"), ("a b",))
     }

@@ -23,10 +23,9 @@ from structattn.cli import main
 from structattn.data.treebank.parquet import read_parquet, write_parquet
 from structattn.errors import ConfigError, ParseError, StructAttnError
 from structattn.files.replacing import claim_folder
-from structattn.parsing import engines, sharded
-from structattn.parsing.engines import cluster_address, local_engine
-from structattn.parsing.sharded import parse_shards
-from structattn.parsing.shards import ParseSettings, parse_shard, read_record
+from structattn.parsing import sharded_parsing
+from structattn.parsing.sharded_parsing import check_address, parse_locally, parse_shards
+from structattn.parsing.shards import ParseSettings, name_targets, parse_shard, read_record
 
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
@@ -55,8 +54,7 @@ class Mortal(Chain):
 
 
 def use(parser: Chain, change: Callable[[Any, str, Any], object] = setattr) -> None:
-    for module in (engines, sharded):
-        change(module, "load_parser", lambda name, hardware: parser)
+    change(sharded_parsing, "load_parser", lambda name, hardware: parser)
 
 
 @pytest.fixture
@@ -140,18 +138,18 @@ def test_shards_of_killed_workers_are_begun_again(monkeypatch: pytest.MonkeyPatc
         if len(targets) > 1:
             raise BrokenProcessPool("killed")
 
-    monkeypatch.setattr(engines, "_in_pool", dying)
+    monkeypatch.setattr(sharded_parsing, "_parse_in_pool", dying)
     settings = ParseSettings("en", "en 1")
     targets = {name: f"{name}.parquet" for name in "abc"}
-    assert [source for source, _ in local_engine(targets, settings, None, num_workers=2)] == ["a", "b", "c"]
+    assert [source for source, _ in parse_locally(targets, settings, None, num_workers=2)] == ["a", "b", "c"]
     assert begun == [["a", "b", "c"], ["b", "c"], ["c"]]
 
     def killing(*_: object) -> Iterator[tuple[str, None]]:
         raise BrokenProcessPool("killed")
 
-    monkeypatch.setattr(engines, "_in_pool", killing)
+    monkeypatch.setattr(sharded_parsing, "_parse_in_pool", killing)
     with pytest.raises(StructAttnError, match=r"killed again and again .* 3 shards are left"):
-        list(local_engine(targets, settings, None, num_workers=2))
+        list(parse_locally(targets, settings, None, num_workers=2))
 
 
 KINDS = {
@@ -186,6 +184,11 @@ def test_examples_of_parquet_stay_what_they_are(call: Call, texts: Path, tmp_pat
         ("q", "good", 1.0, 1),
     ]
     assert found[0].sentences[0].dependency == sa.DependencyTree([0, 1])
+
+
+def test_shards_have_the_names_of_their_texts() -> None:
+    targets = name_targets(["texts/a.txt.gz", "texts/b.jsonl"], "trees/")
+    assert targets == {"texts/a.txt.gz": "trees/a.parquet", "texts/b.jsonl": "trees/b.parquet"}
 
 
 def test_other_file_systems(call: Call, texts: Path) -> None:
@@ -332,19 +335,19 @@ def listening(answer: bytes | None) -> Iterator[int]:
 
 
 def test_addresses_where_no_cluster_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(engines, "_SECONDS", 0.2)
+    monkeypatch.setattr(sharded_parsing, "_SECONDS", 0.2)
     with pytest.raises(ConfigError, match=r"nothing answers at 127.0.0.1:1 \(Connection refused\)"):
-        cluster_address("127.0.0.1:1")
+        check_address("127.0.0.1:1")
     with listening(None) as port, pytest.raises(ConfigError, match=r"nothing answers at ray://.* \(timed out\)"):
-        cluster_address(f"ray://127.0.0.1:{port}")
+        check_address(f"ray://127.0.0.1:{port}")
     with listening(b"HTTP/1.0 400 Bad Request\r\n") as port, pytest.raises(ConfigError, match="is not a Ray cluster"):
-        cluster_address(f"127.0.0.1:{port}")
+        check_address(f"127.0.0.1:{port}")
     with listening(bytes([0, 0, 0, 4, 0, 0, 0, 0, 0])) as port:
-        assert cluster_address(f"127.0.0.1:{port}") == f"127.0.0.1:{port}"
-    assert cluster_address(None) is None
+        assert check_address(f"127.0.0.1:{port}") == f"127.0.0.1:{port}"
+    assert check_address(None) is None
     for wrong in ("http://host:1", "host:port", "//"):
         with pytest.raises(ConfigError, match="expected auto, HOST:PORT or ray://HOST:PORT"):
-            cluster_address(wrong)
+            check_address(wrong)
 
 
 def test_a_cluster_that_is_not_found_is_said_before_any_parser_is_read(

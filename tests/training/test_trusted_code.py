@@ -18,8 +18,8 @@ from structattn.backbones.backbone_files import read_backbone_config
 from structattn.data import Vocabulary
 from structattn.encoders.table import BUILDERS
 from structattn.errors import ConfigError, StructAttnError
-from structattn.parsing import build_parser, read_parser
-from structattn.parsing.tree_parser import TreeParser
+from structattn.parsing import TreeParser, build_parser
+from structattn.parsing.tree_parser import read_parser
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, FactModel, Task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load_config, resume, run

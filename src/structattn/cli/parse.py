@@ -15,7 +15,7 @@ from structattn.files.text import check_apart, is_pipe
 from structattn.options.hardware import Hardware
 from structattn.parsing.parse_texts import add_phrases, parse_each
 from structattn.parsing.parsers import DEFAULT_PARSER, Text, check_parser
-from structattn.parsing.sharded import parse_shards
+from structattn.parsing.sharded_parsing import parse_shards
 from structattn.parsing.text_files import read_texts, resolve_format
 from structattn.syntax import Sentence, format_conllu, write_brackets, write_conllu
 

@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 from structattn.cli.lines import figures
 from structattn.options.hardware import Hardware
-from structattn.parsing import attachment, load_parser, parse
-from structattn.parsing.files import read_gold
+from structattn.parsing import load_parser, parse, score_attachment
+from structattn.parsing.gold_trees import read_gold
 from structattn.parsing.parsers import check_parser
 
 
@@ -33,5 +33,5 @@ def command(
     words = [sentence.words for sentence in gold]
     found = parse(words, known, num_workers=num_workers, batch_size=batch_size, hardware=hardware)
     speed = {"sentences_per_second": round(len(gold) / (time.perf_counter() - begun), 1)}
-    values = {**dataclasses.asdict(attachment(gold, found)), **speed}
+    values = {**dataclasses.asdict(score_attachment(gold, found)), **speed}
     yield jsonlib.dumps(values) if json else figures(values)

@@ -5,47 +5,35 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.parsing.batches import parse_in_batches, side_by_side
-    from structattn.parsing.biaffine import BiaffineScorer, ParserScores
-    from structattn.parsing.cache import ParseCache
-    from structattn.parsing.conversion import to_pandas, to_spacy
-    from structattn.parsing.evaluation import Attachment, attachment
-    from structattn.parsing.files import TreebankParser
-    from structattn.parsing.missing_trees import MissingTrees, locate_cache
-    from structattn.parsing.parse_texts import add_phrases, parse, parse_each
-    from structattn.parsing.parsers import Document, Parser, is_ours, load_parser
-    from structattn.parsing.saved import build_parser, read_parser
-    from structattn.parsing.splitting import split_sentences
-    from structattn.parsing.text_files import read_documents, read_sentences
-    from structattn.parsing.tree_parser import TreeParser
+    from structattn.parsing.biaffine import BiaffineScorer
+    from structattn.parsing.bridges import to_pandas, to_spacy
+    from structattn.parsing.gold_trees import score_attachment
+    from structattn.parsing.missing_trees import MissingTrees
+    from structattn.parsing.parse_texts import parse
+    from structattn.parsing.parsers import Document, Parser, load_parser
+    from structattn.parsing.sentence_splitting import split_sentences
+    from structattn.parsing.subword_encoder import SubwordEncoder
+    from structattn.parsing.text_files import read_documents
+    from structattn.parsing.tree_parser import TreeParser, build_parser
+    from structattn.parsing.treebank_parser import TreebankParser
     from structattn.parsing.treecrf import TreeCRF
-    from structattn.parsing.words import WordEncoder
+    from structattn.parsing.word_encoder import WordEncoder
 
 __all__ = [
-    "Attachment",
     "BiaffineScorer",
     "Document",
     "MissingTrees",
-    "ParseCache",
     "Parser",
-    "ParserScores",
+    "SubwordEncoder",
     "TreeCRF",
     "TreeParser",
     "TreebankParser",
     "WordEncoder",
-    "add_phrases",
-    "attachment",
     "build_parser",
-    "is_ours",
     "load_parser",
-    "locate_cache",
     "parse",
-    "parse_each",
-    "parse_in_batches",
     "read_documents",
-    "read_parser",
-    "read_sentences",
-    "side_by_side",
+    "score_attachment",
     "split_sentences",
     "to_pandas",
     "to_spacy",

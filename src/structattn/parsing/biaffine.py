@@ -23,15 +23,9 @@ _WORDS = 8192
 
 @dataclass(frozen=True, eq=False)
 class ParserScores:
-    """The scores of a batch of sentences.
+    """The scores of a batch of sentences, and the states that labels are scored from."""
 
-    Attributes:
-        arcs: score of every head of every word; column 0 is the root, column ``k`` word ``k - 1``.
-        tags: score of every tag.
-        dependents: states of the words as dependents, from which labels are scored.
-        heads: states of the root and of the words as heads, from which labels are scored.
-    """
-
+    #: Column 0 is the root, column ``k`` word ``k - 1``.
     arcs: Float[Tensor, "batch word head_id"]
     tags: Float[Tensor, "batch word tag"]
     dependents: Float[Tensor, "batch word dim"]
@@ -87,7 +81,15 @@ class BiaffineScorer(nn.Module):
         self.tag = glorot_linear(dim, num_tags, kind=Linear)
 
     def forward(self, states: Float[Tensor, "batch word dim"]) -> ParserScores:
-        """Scores of all arcs and tags, and the states that labels are scored from."""
+        """Scores of all arcs and tags, and the states that labels are scored from.
+
+        Args:
+            states: states of the words.
+
+        Returns:
+            ``arcs`` with a score of each head of each word (column 0 is the root, column ``k`` word ``k - 1``),
+            ``tags``, and the states ``dependents`` of the words and ``heads`` of the root and the words.
+        """
         root = self.root.expand(len(states), 1, -1)
         projected = self.dropout(self.activation(self.project(torch.cat([root, states], dim=1))))
         arc_dependents, arc_heads, label_dependents, label_heads = projected.split(self.sizes, dim=-1)
@@ -96,7 +98,7 @@ class BiaffineScorer(nn.Module):
         return ParserScores(arcs, self.tag(states), label_dependents[:, 1:], label_heads)
 
     def labels(self, scores: ParserScores, heads: Int64[Tensor, "batch word"]) -> Float[Tensor, "batch word label"]:
-        """Scores of the labels of the arcs to given heads.
+        """Scores of the labels of the arcs from the words to their heads.
 
         Args:
             scores: the output of ``forward``.
@@ -107,43 +109,41 @@ class BiaffineScorer(nn.Module):
         first = torch.arange(len(heads), device=heads.device).unsqueeze(1) * scores.heads.shape[1]
         arcs = (first + heads).flatten()
         # The number of words of each head is known at once on a CPU; reading it from another device would stall.
-        score = _scored_by_head if heads.is_cpu and len(arcs) > _AT_ONCE else _scored_by_word
+        score = _score_by_head if heads.is_cpu and len(arcs) > _AT_ONCE else _score_by_word
         return score(below, above, weight, arcs).view(*heads.shape, -1)
 
 
-def _scored_by_word(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
-    found = []
+def _score_by_word(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
+    scores = []
     for words, heads in zip(below.split(_WORDS), arcs.split(_WORDS), strict=True):
         weighted = linear(take_rows(above, heads), weight.flatten(0, 1)).view(len(heads), *weight.shape[:2])
-        found.append((weighted @ words.unsqueeze(-1)).squeeze(-1))
-    return torch.cat(found)
+        scores.append((weighted @ words.unsqueeze(-1)).squeeze(-1))
+    return torch.cat(scores)
 
 
-def _scored_by_head(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
-    found, places = [], []
+def _score_by_head(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
+    scores, positions = [], []
     # The product of the weights and a head is shared by all words below it.
-    for head, words, is_word in _below_heads(arcs):
+    for head, words, is_word in _group_by_head(arcs):
         weighted = linear(take_rows(above, head), weight.flatten(0, 1)).view(len(head), *weight.shape[:2])
-        found.append((take_rows(below, words) @ weighted.mT)[is_word])
-        places.append(words[is_word])
-    return take_rows(torch.cat(found), torch.cat(places).argsort())
+        scores.append((take_rows(below, words) @ weighted.mT)[is_word])
+        positions.append(words[is_word])
+    return take_rows(torch.cat(scores), torch.cat(positions).argsort())
 
 
-def _below_heads(arcs: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
-    """The words of a few heads at a time: the indices of the heads, the indices of their words, and a mask of these.
-
-    The products for a few heads are as wide as all labels together, and stay in the cache. The heads of a group have
-    about the same number of words. Padding keeps the number of shapes small: heads without words pad the number of
-    heads, and masked words pad the rows.
-    """
+def _group_by_head(arcs: Tensor) -> Iterator[tuple[Tensor, Tensor, Tensor]]:
+    """The words of a few heads at a time: the indices of the heads, the indices of their words, and a mask of these."""
+    # The products for a few heads are as wide as all labels together, and stay in the cache. The heads of a group have
+    # about the same number of words. Padding keeps the number of shapes small: heads without words pad the number of
+    # heads, and masked words pad the rows.
     arcs, words = arcs.sort(stable=True)
     distinct, counts = arcs.unique_consecutive(return_counts=True)
-    distinct, counts = (nn.functional.pad(one, (0, -len(one) % _FEWEST)) for one in (distinct, counts))
+    distinct, counts = (nn.functional.pad(values, (0, -len(values) % _FEWEST)) for values in (distinct, counts))
     starts = (counts.cumsum(0) - counts).clamp(max=len(words) - 1).unsqueeze(1)
-    for some in counts.argsort(stable=True).split(_AT_ONCE):
-        place = torch.arange(round_up(int(counts[some[-1]]), 2), device=arcs.device)
-        is_word = place < counts[some].unsqueeze(1)
-        yield distinct[some], words[starts[some] + place.where(is_word, place.new_zeros(()))], is_word
+    for group in counts.argsort(stable=True).split(_AT_ONCE):
+        offset = torch.arange(round_up(int(counts[group[-1]]), 2), device=arcs.device)
+        is_word = offset < counts[group].unsqueeze(1)
+        yield distinct[group], words[starts[group] + offset.where(is_word, offset.new_zeros(()))], is_word
 
 
 def _with_one(states: Tensor) -> Tensor:

@@ -123,13 +123,7 @@ class MissingTrees:
         self.cache = locate_cache()
 
     def __call__(self, examples: Sequence["Example"]) -> list["Example"]:
-        """The examples with trees.
-
-        Raises:
-            ConfigError: for an unknown parser, or one that is not trusted.
-            MissingExtra: if the parser's package is not installed.
-            ParseError: if the cache is damaged.
-        """
+        """The examples with trees; a damaged cache is a ``ParseError``, other errors are those of ``parser``."""
         bare = [sentence for example in examples for sentence in example.sentences if self._lacking(sentence)]
         if not bare:
             return list(examples)

@@ -14,8 +14,8 @@ from tqdm import tqdm  # type: ignore[import-untyped]
 
 from structattn.errors import ConfigError, StructAttnError
 from structattn.options.hardware import Hardware
-from structattn.parsing.batches import side_by_side
-from structattn.parsing.cache import ParseCache, cache_key
+from structattn.parsing.batched_parsing import concatenate
+from structattn.parsing.parse_cache import ParseCache, make_key
 from structattn.parsing.parsers import DEFAULT_PARSER, Document, Parser, Text, load_parser
 from structattn.parsing.processes import open_pool
 from structattn.syntax import ConstituencyTree, Sentence
@@ -191,7 +191,7 @@ class _Batch:
         self.texts = texts
         self.store = store
         contents = [_content(text) for text in texts]
-        self.keys = [cache_key(origin, content) for content in contents]
+        self.keys = [make_key(origin, content) for content in contents]
         by_key = dict(zip(self.keys, contents, strict=True))
         self.cached = {} if store is None else store.get(list(by_key))
         self.missing = [key for key in by_key if key not in self.cached]
@@ -233,11 +233,11 @@ def _complete(text: Text, sentences: Sequence[Sentence], number: int, *, whole: 
     name, metadata = (text.name, text.metadata) if isinstance(text, Document) else (str(number), {})
     content = _content(text)
     if isinstance(content, str) and whole:
-        sentences = [side_by_side(sentences, metadata={"text": " ".join(content.split())})]
+        sentences = [concatenate(sentences, metadata={"text": " ".join(content.split())})]
     is_split = isinstance(content, str) and not whole
     if not sentences and isinstance(text, Document):
         # An example of a data set: without a sentence its label would be lost.
-        sentences = [side_by_side((), metadata={"text": ""})]
+        sentences = [concatenate((), metadata={"text": ""})]
     if is_split and isinstance(text, Document):
         metadata = {"newdoc id": name, **metadata}
     # A document's metadata belongs to its first sentence.

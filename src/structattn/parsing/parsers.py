@@ -129,14 +129,14 @@ def load_parser(name: str, hardware: Hardware | None = None) -> Parser:
 
         return TreeParser.from_folder(model, hardware)
     if kind == "spacy":
-        from structattn.parsing.spacy import SpacyParser
+        from structattn.parsing.bridges import SpacyParser
 
         return SpacyParser.from_model(model)
     if kind == "stanza":
-        from structattn.parsing.stanza import StanzaParser
+        from structattn.parsing.bridges import StanzaParser
 
         return StanzaParser.from_language(model)
-    from structattn.parsing.files import TreebankParser
+    from structattn.parsing.treebank_parser import TreebankParser
 
     return TreebankParser.from_file(name)
 

@@ -31,43 +31,29 @@ _EXAMPLES_LOST = (*TABLES, "conllu", "text", "words")
 
 @dataclasses.dataclass(frozen=True)
 class ParseSettings:
-    """The settings that determine the trees of a shard, apart from its texts.
-
-    Attributes:
-        parser: name of the parser.
-        version: the parser's own name and version, as in the metadata of every sentence.
-        format: format of the texts; recognised from each file's name if ``None``.
-        columns: columns of tables.
-        whole: one sentence for each text.
-        batch_size: number of texts parsed at a time; rounding depends on it.
-    """
+    """The settings that determine the trees of a shard, apart from its texts."""
 
     parser: str
+    #: The parser's own name and version, as in the metadata of every sentence.
     version: str
+    #: Format of the texts; recognised from each file's name if ``None``.
     format: str | None = None
     columns: Mapping[str, Any] = dataclasses.field(default_factory=dict)
     whole: bool = False
+    #: Number of texts parsed at a time; rounding depends on it.
     batch_size: int = 2048
 
 
 @dataclasses.dataclass(frozen=True)
 class ShardRecord:
-    """The record of a finished shard, kept in its metadata.
-
-    Attributes:
-        source: the name of the file of texts.
-        source_sha256: checksum of its bytes.
-        settings: how it was parsed.
-        sentences: number of sentences.
-        words: number of words.
-        rows_sha256: checksum of all rows in order, which does not depend on the bytes of the file.
-    """
+    """The record of a finished shard, kept in its metadata: where it comes from, and its size."""
 
     source: str
     source_sha256: str
     settings: ParseSettings
     sentences: int
     words: int
+    #: Checksum of all rows in order, which does not depend on the bytes of the file.
     rows_sha256: str
 
     def to_json(self) -> str:
@@ -76,11 +62,7 @@ class ShardRecord:
 
     @classmethod
     def from_json(cls, text: str | bytes) -> "ShardRecord":
-        """The inverse of ``to_json``.
-
-        Raises:
-            ValueError: if the text is no such record.
-        """
+        """The inverse of ``to_json``; a ``ValueError`` for any other text."""
         try:
             values = parse_json(text)
             return cls(**{**values, "settings": ParseSettings(**values["settings"])})
@@ -89,31 +71,8 @@ class ShardRecord:
 
 
 def parse_shard(source: str, target: str, parser: Parser, settings: ParseSettings) -> ShardRecord:
-    """Parse a file into a Parquet treebank, which is written completely or not at all.
-
-    Args:
-        source: a file in any format of ``structattn parse``.
-        target: the file to write.
-        parser: the parser.
-        settings: how to parse.
-
-    Raises:
-        ParseError: for malformed texts, or a file that changes while it is read.
-        OSError: if the disk is full.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> from structattn.parsing import TreebankParser
-        >>> from structattn.syntax import DependencyTree
-        >>> hush = Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"]))
-        >>> parser = TreebankParser([hush], name="conllu", version="1", file="a.conllu")
-        >>> folder = pathlib.Path(tempfile.mkdtemp())
-        >>> _ = (folder / "a.txt").write_text("hush\\nhush\\n")
-        >>> settings = ParseSettings("a.conllu", "conllu 1")
-        >>> parse_shard(str(folder / "a.txt"), str(folder / "a.parquet"), parser, settings).words
-        2
-    """
-    checksum = sha256_of(source)
+    """Parse a file of any format of ``structattn parse`` into a Parquet treebank, written completely or not at all."""
+    checksum = compute_sha256(source)
     digest, count = hashlib.sha256(), collections.Counter[str]()
 
     def note(row: Row) -> None:
@@ -122,22 +81,18 @@ def parse_shard(source: str, target: str, parser: Parser, settings: ParseSetting
         count.update(sentences=1, words=len(row["starts"]))
 
     def about() -> dict[str, str]:
-        if sha256_of(source) != checksum:
+        if compute_sha256(source) != checksum:
             raise ParseError("expected a file that does not change while it is read", file=source)
         sizes = {"sentences": count["sentences"], "words": count["words"]}
         record = ShardRecord(source, checksum, settings, **sizes, rows_sha256=digest.hexdigest())
         return {_KEY: record.to_json()}
 
-    write_parquet(target, _examples(source, parser, settings), note=note, about=about)
+    write_parquet(target, _parse_examples(source, parser, settings), note=note, about=about)
     return read_record(target)
 
 
 def read_record(path: str) -> ShardRecord:
-    """Read the record of a finished shard.
-
-    Raises:
-        ParseError: if the file is damaged, or is not a shard that ``parse_shard`` wrote.
-    """
+    """Read the record of a finished shard."""
     with opened(path, ()) as file:
         metadata = file.metadata.metadata or {}
     try:
@@ -146,34 +101,23 @@ def read_record(path: str) -> ShardRecord:
         raise ParseError("expected a shard that structattn parse wrote", file=path) from None
 
 
-def targets_of(sources: Sequence[str], folder: str) -> dict[str, str]:
-    """The file of trees in a folder for each file of texts.
-
-    Raises:
-        ConfigError: if two would have the same name.
-
-    Example:
-        >>> targets_of(["texts/a.txt.gz", "texts/b.jsonl"], "trees")
-        {'texts/a.txt.gz': 'trees/a.parquet', 'texts/b.jsonl': 'trees/b.parquet'}
-    """
+def name_targets(sources: Sequence[str], folder: str) -> dict[str, str]:
+    """The file of trees in a folder for each file of texts, such as ``trees/a.parquet`` for ``texts/a.txt.gz``."""
     targets: dict[str, str] = {}
-    known: dict[str, str] = {}
+    sources_by_name: dict[str, str] = {}
     for source in sources:
         name = PurePath(source.removesuffix(".gz")).stem
-        if name in known:
-            raise ConfigError(f"expected files of different names, got {known[name]} and {source}")
-        known[name] = source
+        if name in sources_by_name:
+            raise ConfigError(f"expected files of different names, got {sources_by_name[name]} and {source}")
+        sources_by_name[name] = source
         targets[source] = f"{folder.rstrip('/')}/{name}.parquet"
     return targets
 
 
-def missing_shards(targets: Mapping[str, str], settings: ParseSettings) -> tuple[dict[str, str], list[ShardRecord]]:
-    """The shards that are missing, and the records of those that are finished.
-
-    Raises:
-        ConfigError: if one was made from another file, or with other settings.
-        ParseError: if one is damaged.
-    """
+def find_missing_shards(
+    targets: Mapping[str, str], settings: ParseSettings
+) -> tuple[dict[str, str], list[ShardRecord]]:
+    """The shards that are missing, and the records of those that are finished, which must have the same settings."""
     missing, done = {}, []
     for source, target in targets.items():
         if not _exists(target):
@@ -181,10 +125,10 @@ def missing_shards(targets: Mapping[str, str], settings: ParseSettings) -> tuple
             continue
         record = read_record(target)
         if record.settings != settings:
-            own, new = dataclasses.asdict(record.settings), dataclasses.asdict(settings)
-            changed = [f"{name} {own[name]!r}, now {new[name]!r}" for name in own if own[name] != new[name]]
+            old, new = dataclasses.asdict(record.settings), dataclasses.asdict(settings)
+            changed = [f"{name} {old[name]!r}, now {new[name]!r}" for name in old if old[name] != new[name]]
             raise ConfigError(f"{target} was parsed with other settings: {'; '.join(changed)}; choose another folder")
-        if record.source_sha256 != sha256_of(source):
+        if record.source_sha256 != compute_sha256(source):
             raise ConfigError(
                 f"{target} was parsed from {record.source}, and {source} is different: remove one of them"
             )
@@ -192,7 +136,7 @@ def missing_shards(targets: Mapping[str, str], settings: ParseSettings) -> tuple
     return missing, done
 
 
-def sha256_of(path: str) -> str:
+def compute_sha256(path: str) -> str:
     """The checksum of a file's bytes, decompressed if it is gzipped."""
     digest = hashlib.sha256()
     with open_bytes(path) as stream:
@@ -204,7 +148,7 @@ def sha256_of(path: str) -> str:
 def write_manifest(folder: str, targets: Mapping[str, str], records: Sequence[ShardRecord]) -> None:
     """``manifest.jsonl``: one line for each finished shard, by name, with its counts and checksums."""
     with replace_text(f"{folder.rstrip('/')}/manifest.jsonl") as stream:
-        for record in sorted(records, key=lambda one: targets[one.source]):
+        for record in sorted(records, key=lambda record: targets[record.source]):
             values = {"file": PurePath(targets[record.source]).name, **dataclasses.asdict(record)}
             stream.write(json.dumps(values, ensure_ascii=False) + "\n")
 
@@ -216,14 +160,14 @@ def _exists(path: str) -> bool:
         return bool(files.exists(name))
 
 
-def _examples(source: str, parser: Parser, settings: ParseSettings) -> Iterator[Example]:
+def _parse_examples(source: str, parser: Parser, settings: ParseSettings) -> Iterator[Example]:
     """The examples of a file with trees; in formats without examples, each sentence becomes one."""
     format = resolve_format(source, settings.format, settings.columns)
     options: dict[str, Any] = {"batch_size": settings.batch_size, "whole": settings.whole, "progress": False}
     if format in _EXAMPLES_LOST:
         for sentences in parse_each(read_texts(source, format, settings.columns), parser, **options):
-            for one in sentences:
-                yield Example(one, one.metadata.get("label"), id=one.metadata.get("sent_id", ""))
+            for sentence in sentences:
+                yield Example(sentence, sentence.metadata.get("label"), id=sentence.metadata.get("sent_id", ""))
         return
     waiting: collections.deque[Example] = collections.deque()
 
@@ -233,8 +177,8 @@ def _examples(source: str, parser: Parser, settings: ParseSettings) -> Iterator[
             yield from example.sentences
 
     parsed: list[Sentence] = []
-    for (one,) in parse_each(parts(), parser, **options):
-        parsed.append(one)
+    for (sentence,) in parse_each(parts(), parser, **options):
+        parsed.append(sentence)
         if len(parsed) == len(waiting[0].sentences):
             yield dataclasses.replace(waiting.popleft(), sentences=tuple(parsed))
             parsed = []

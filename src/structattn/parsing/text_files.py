@@ -16,7 +16,7 @@ from structattn.data.readers.json_records import json_items
 from structattn.errors import ConfigError, source_name
 from structattn.files.text import Source, read_lines
 from structattn.options.checking import suggest
-from structattn.parsing.parsers import Document
+from structattn.parsing.parsers import Document, Text
 from structattn.syntax import Sentence, read_conllu
 
 TABLES = ("csv", "tsv", "json")
@@ -30,44 +30,23 @@ _LINE_BREAK = re.compile(r"<br\s*/?>", re.IGNORECASE)
 
 
 def resolve_format(file: Source, format: str | None, columns: Mapping[str, Any]) -> str:
-    """The format of a file of texts: the one given, or else the one that its name ends in, or else ``text``.
+    """The format of a file of texts: ``format``, or else the one that its name ends in, or else ``text``.
 
-    Args:
-        file: a file or stream.
-        format: a table, ``text``, ``words``, or one of ``FORMATS``.
-        columns: ``text_column`` and so on, for tables only.
-
-    Raises:
-        ConfigError: for an unknown format, or for columns of a format without any.
-
-    Example:
-        >>> resolve_format("reviews.csv.gz", None, {}), resolve_format("reviews.txt", None, {})
-        ('csv', 'text')
+    Only tables and JSON have columns.
     """
     ending = PurePath(source_name(file).removesuffix(".gz")).suffix
-    found = format or _ENDINGS.get(ending, "text")
-    if found not in (*_PLAIN, *FORMATS):
-        known = (*_PLAIN, *FORMATS)
-        raise ConfigError(f"unknown data format {found!r}{suggest(found, known)}; known: {', '.join(known)}")
-    given = [f"--{name}" for name, column in columns.items() if column is not None]
-    if given and found not in TABLES:
-        raise ConfigError(f"{given[0]}: expected a table or JSON ({', '.join(TABLES)}), got the format {found}")
-    return found
+    resolved = format or _ENDINGS.get(ending, "text")
+    formats = (*_PLAIN, *FORMATS)
+    if resolved not in formats:
+        raise ConfigError(f"unknown data format {resolved!r}{suggest(resolved, formats)}; known: {', '.join(formats)}")
+    options = [f"--{name}" for name, column in columns.items() if column is not None]
+    if options and resolved not in TABLES:
+        raise ConfigError(f"{options[0]}: expected a table or JSON ({', '.join(TABLES)}), got the format {resolved}")
+    return resolved
 
 
-def read_texts(
-    file: Source, format: str, columns: Mapping[str, Any]
-) -> "Iterator[str | list[str] | Document | Sentence]":
-    """The texts of a file: documents of a table, lines of ``text``, sentences of a treebank or of examples.
-
-    Args:
-        file: a file or stream.
-        format: as ``resolve_format`` returns it.
-        columns: ``text_column`` and so on, for tables.
-
-    Raises:
-        ParseError: with file and line, for a malformed file.
-    """
+def read_texts(file: Source, format: str, columns: Mapping[str, Any]) -> Iterator[Text]:
+    """The texts of a file: documents of a table, lines of ``text``, sentences of a treebank or of examples."""
     if format in TABLES:
         yield from read_documents(file, format, **columns)
     elif format == "conllu":
@@ -94,9 +73,12 @@ def read_documents(
     Args:
         path: a file or a stream.
         format: ``csv``, ``tsv`` or ``json``.
-        text_column: as for ``read_examples``.
-        label_column: likewise.
-        id_column: likewise.
+        text_column: name or number of the column of texts, or their key in JSON; one of the usual names if ``None``.
+        label_column: the column of labels; one of the usual names if ``None``, and no labels without it.
+        id_column: the column of ids; one of the usual names if ``None``, and the number of the row without it.
+
+    Yields:
+        A ``Document`` for each row, or a ``Sentence`` for a list of words.
 
     Raises:
         ParseError: with file and line, for a malformed row or a row with two texts.
@@ -118,11 +100,11 @@ def read_documents(
             raise item.place.error(f"expected one text, got two in {names}: choose one as text_column")
         label = item.columns.label
         metadata = {} if label is None or item.values[label] is None else {"label": _on_one_line(item.values[label])}
-        known = (*(item.columns.text or ()), label, item.columns.id)
+        named = (*(item.columns.text or ()), label, item.columns.id)
         for column, value in item.values.items():
             name = str(column)
             is_plain = isinstance(value, str | int | float) and "=" not in name and name.strip()
-            if is_plain and column not in known and name not in _TAKEN:
+            if is_plain and column not in named and name not in _TAKEN:
                 metadata[name] = _on_one_line(value)
         name = _on_one_line(item.id)
         if isinstance(text, str):
@@ -136,29 +118,14 @@ def _on_one_line(value: object) -> str:
 
 
 def read_sentences(path: Source, format: str) -> Iterator[Sentence]:
-    r"""The sentences of a data file in any format of ``read_examples``, each with ``sent_id``.
+    """The sentences of examples in any format of ``read_examples``, each with ``sent_id``, single ones with ``label``.
 
-    The two sentences of pair ``7`` are ``7-1`` and ``7-2``. The sentence of any other example also has its ``label``.
-
-    Args:
-        path: the file.
-        format: one of ``FORMATS``.
-
-    Raises:
-        ConfigError: for an unknown format.
-        ParseError: as ``read_examples``.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.txt"
-        >>> _ = path.write_text("1 a fine film\n")
-        >>> [(one.words, one.metadata) for one in read_sentences(path, "labelled")]
-        [(('a', 'fine', 'film'), {'sent_id': '0', 'label': '1'})]
+    The two sentences of pair ``7`` are ``7-1`` and ``7-2``.
     """
     for example in read_examples(path, format=format):
         is_single = len(example.sentences) == 1
         label = {"label": str(example.label)} if is_single and example.label is not None else {}
         for number, sentence in enumerate(example.sentences, 1):
             name = example.id if is_single else f"{example.id}-{number}"
-            known = {key: value for key, value in sentence.metadata.items() if key not in _TAKEN}
-            yield dataclasses.replace(sentence, metadata={"sent_id": name, **label, **known})
+            metadata = {key: value for key, value in sentence.metadata.items() if key not in _TAKEN}
+            yield dataclasses.replace(sentence, metadata={"sent_id": name, **label, **metadata})

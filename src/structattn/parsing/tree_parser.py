@@ -1,14 +1,27 @@
-"""This library's parser, as ``structattn parser train`` saves it: raw text to sentences with trees."""
+"""This library's parser: built from a treebank and options, read from its folder, and as a parser of raw texts."""
 
+import hashlib
 import os
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
 
 import structattn
+from structattn.backbones import PretrainedBackbone
+from structattn.data import Vocabulary
+from structattn.data.model_card import CARD
+from structattn.data.model_config import model_folder
+from structattn.data.model_folder import read_model
+from structattn.errors import ConfigError
 from structattn.functional import one_thread
+from structattn.options.checking import check_choice
 from structattn.options.hardware import Hardware
-from structattn.parsing.saved import fingerprint, read_parser
-from structattn.parsing.splitting import split_sentences
-from structattn.parsing.treecrf import TreeCRF
+from structattn.parsing.biaffine import BiaffineScorer
+from structattn.parsing.sentence_splitting import split_sentences
+from structattn.parsing.subword_encoder import SubwordEncoder
+from structattn.parsing.treecrf import Encoder, TreeCRF
+from structattn.parsing.word_encoder import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
 
 
@@ -21,10 +34,12 @@ class TreeParser:
         hardware: where it runs, and the precision; the CPU if ``None``.
         name: name of the parser.
 
+    Raises:
+        ConfigError: if there is no such device.
+
     Example:
-        >>> from structattn.parsing.saved import build_parser
-        >>> from structattn.syntax import DependencyTree
-        >>> gold = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
+        >>> import structattn as sa
+        >>> gold = sa.Sentence(["kids", "wash"], ["NOUN", "VERB"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
         >>> parser = TreeParser(build_parser([gold]), version="untrained")
         >>> [[sentence.words for sentence in text] for text in parser.parse_texts(["Kids wash. They don't."])]
         [[('Kids', 'wash', '.'), ('They', 'do', "n't", '.')]]
@@ -38,7 +53,7 @@ class TreeParser:
         self.name = name
         # Different rounding may give different trees, which a cache must not mix.
         numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)
-        self.version = "+".join([version, *(one for one in numerics if one not in ("cpu", "no"))])
+        self.version = "+".join([version, *(value for value in numerics if value not in ("cpu", "no"))])
 
     @classmethod
     def from_folder(
@@ -61,15 +76,99 @@ class TreeParser:
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
-        return self._parsed([Sentence(words) for words in sentences])
+        return self._parse([Sentence(words) for words in sentences])
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
         """Split raw texts into sentences and words, and parse them."""
         split = [[Sentence.from_text(text) for text in split_sentences(whole)] for whole in texts]
-        parsed = iter(self._parsed([sentence for sentences in split for sentence in sentences]))
+        parsed = iter(self._parse([sentence for sentences in split for sentence in sentences]))
         return [[next(parsed) for _ in sentences] for sentences in split]
 
-    def _parsed(self, sentences: Sequence[Sentence]) -> list[Sentence]:
+    def _parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         # Rounding depends on the number of threads. With one thread, several processes give the same results as one.
         with one_thread(), self.hardware.autocast():
             return self.model.parse(sentences)
+
+
+def build_parser(
+    treebank: Sequence[Sentence],
+    *,
+    backbone: str | os.PathLike[str] | None = None,
+    encoder: Mapping[str, Any] | None = None,
+    scorer: Mapping[str, Any] | None = None,
+    parser: Mapping[str, Any] | None = None,
+    min_count: int = 2,
+) -> TreeCRF:
+    """A fresh parser for the words, labels and tags of a treebank.
+
+    Args:
+        treebank: sentences with trees, labels and tags.
+        backbone: the folder of a pretrained backbone; without one, the parser reads words and characters alone.
+        encoder: options of the encoder of words and characters: ``word_dim``, ``character_dim``, ``filters``,
+            ``hidden``, ``num_layers``, ``dropout``, ``word_dropout`` and ``buckets``; with a backbone, ``pooling``
+            (``first`` or ``mean``) and ``dropout``.
+        scorer: options of ``BiaffineScorer``: ``arc_dim``, ``label_dim`` and ``dropout``.
+        parser: options of ``TreeCRF``: ``trees`` and ``loss``.
+        min_count: rarer words are represented by their characters only.
+
+    Returns:
+        The parser, with random parameters.
+
+    Raises:
+        ConfigError: if no sentence has labels and tags, for an unknown option, or a backbone that cannot be read.
+
+    Example:
+        >>> import structattn as sa
+        >>> gold = sa.Sentence(["kids", "wash"], ["NOUN", "VERB"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
+        >>> build_parser([gold], encoder={"hidden": 8}, parser={"loss": "words"}).label_names
+        ('nsubj', 'root')
+    """
+    vocabulary = Vocabulary.from_examples(treebank, min_count=min_count)
+    labels = Counter(
+        label for sentence in treebank if sentence.dependency for label in sentence.dependency.labels or ()
+    )
+    tags = Counter(tag for sentence in treebank for tag in sentence.tags or ())
+    if not labels or not tags:
+        raise ConfigError("a parser learns from a treebank with labels and tags; this one has none")
+    built: Encoder
+    try:
+        if backbone is None:
+            words = Vocabulary(vocabulary.words[2:])
+            built = WordEncoder(words, character_vocabulary(treebank), **(encoder or {}))
+        else:
+            built = SubwordEncoder(PretrainedBackbone.from_folder(backbone), **(encoder or {}))
+        return _assemble(built, scorer or {}, {"labels": sorted(labels), "tags": sorted(tags), **(parser or {})})
+    except TypeError as error:
+        raise ConfigError(f"unknown option of a parser's encoder or scorer: {error}") from error
+
+
+def read_parser(folder: str | os.PathLike[str]) -> TreeCRF:
+    """Read a parser folder, or the best parser of a run folder. The parser is in evaluation mode, on the CPU."""
+    parser: TreeCRF = read_model(folder, [TreeCRF.kind])
+    return parser
+
+
+def parser_from_config(config: Mapping[str, Any], folder: Path) -> TreeCRF:
+    """The parser that ``TreeCRF.config`` describes, with fresh parameters."""
+    check_choice(config["encoder"], _ENCODERS, "encoder")
+    return _assemble(_ENCODERS[config["encoder"]](folder, config["options"]), config["scorer"], config["parser"])
+
+
+def fingerprint(folder: str | os.PathLike[str]) -> str:
+    """A version that changes with the parser: the first 16 digits of the SHA-256 of its files, except its card."""
+    digest = hashlib.sha256()
+    for file in sorted(model_folder(folder).rglob("*")):
+        if file.is_file() and file.name != CARD:
+            digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
+    return digest.hexdigest()[:16]
+
+
+def _assemble(encoder: Encoder, scorer: Mapping[str, Any], parser: Mapping[str, Any]) -> TreeCRF:
+    sizes = {"num_labels": len(parser["labels"]), "num_tags": len(parser["tags"])}
+    return TreeCRF(encoder, BiaffineScorer(encoder.output_dim, **sizes, **scorer), **parser)
+
+
+_ENCODERS: Mapping[str, Callable[[Path, Mapping[str, Any]], Encoder]] = {
+    WordEncoder.kind: WordEncoder.load,
+    SubwordEncoder.kind: SubwordEncoder.load,
+}

@@ -19,7 +19,7 @@ from structattn.data.saved_model import SavedModel
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
-from structattn.parsing.batches import parse_in_batches
+from structattn.parsing.batched_parsing import parse_in_batches
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.syntax import DependencyTree, Sentence
 
@@ -51,18 +51,14 @@ class EncoderBatch(Protocol):
 
 @runtime_checkable
 class Encoder(Protocol):
-    """A module that maps sentences to states of their words.
+    """A module that maps sentences to states of their words."""
 
-    Attributes:
-        kind: name of this kind of encoder in a parser folder.
-        max_length: longer sentences are parsed in stretches of this many words.
-        output_dim: width of the states.
-        options: the options that it was built with, as plain values.
-    """
-
+    #: Name of this kind of encoder in a parser folder.
     kind: str
+    #: Longer sentences are parsed in stretches of this many words.
     max_length: int
     output_dim: int
+    #: The options that it was built with, as plain values.
     options: Mapping[str, Any]
 
     def sizes(self, sentences: Sequence[Sentence]) -> Sequence[int]:
@@ -84,23 +80,20 @@ class Encoder(Protocol):
 
 @dataclass(frozen=True, eq=False)
 class GoldBatch:
-    """Sentences as tensors, with their trees and tags.
+    """Sentences as tensors, with their trees and tags; labels and tags that the parser does not know are -1."""
 
-    Attributes:
-        given: the input of the encoder.
-        heads: CoNLL id of each word's head; 0 at padding.
-        labels: number of each arc's label; -1 at padding and for a label that the parser does not know.
-        tags: number of each word's tag; -1 likewise.
-    """
-
-    given: EncoderBatch
+    inputs: EncoderBatch
+    #: CoNLL id of each word's head; 0 at padding.
     heads: Int64[Tensor, "batch word"]
+    #: Number of each arc's label; -1 at padding.
     labels: Int64[Tensor, "batch word"]
+    #: Number of each word's tag; -1 at padding.
     tags: Int64[Tensor, "batch word"]
 
     def to(self, device: torch.device | str) -> "GoldBatch":
         """The same batch on another device."""
-        return GoldBatch(self.given.to(device), *(one.to(device) for one in (self.heads, self.labels, self.tags)))
+        gold = (self.heads, self.labels, self.tags)
+        return GoldBatch(self.inputs.to(device), *(tensor.to(device) for tensor in gold))
 
 
 class TreeCRF(SavedModel):
@@ -113,7 +106,7 @@ class TreeCRF(SavedModel):
     then gets its best label, and ``root`` is the label of the root's arc and of no other.
 
     Args:
-        encoder: states of words.
+        encoder: states of words: a ``WordEncoder``, a ``SubwordEncoder``, or a module of your own with their methods.
         scorer: scores of arcs, labels and tags, for as many labels and tags as given here.
         labels: labels of arcs.
         tags: tags of words.
@@ -124,10 +117,11 @@ class TreeCRF(SavedModel):
         ConfigError: for an unknown kind of trees or loss.
 
     Example:
-        >>> from structattn.data import Vocabulary
-        >>> from structattn.parsing.words import WordEncoder, character_vocabulary
-        >>> gold = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
-        >>> encoder = WordEncoder(Vocabulary(["kids", "wash"]), character_vocabulary([gold]), hidden=8)
+        >>> import structattn as sa
+        >>> from structattn.parsing import WordEncoder
+        >>> gold = sa.Sentence(["kids", "wash"], ["NOUN", "VERB"], sa.DependencyTree([2, 0], ["nsubj", "root"]))
+        >>> characters = sa.Vocabulary(["\x02", "\x03", *"adhiksw"], lowercase=False)
+        >>> encoder = WordEncoder(sa.Vocabulary(["kids", "wash"]), characters, hidden=8)
         >>> scorer = BiaffineScorer(16, num_labels=2, num_tags=2)
         >>> parser = TreeCRF(encoder, scorer, labels=["nsubj", "root"], tags=["NOUN", "VERB"])
         >>> bool(parser.loss(parser.collate([gold])) > 0), len(parser.predict([gold])[0].dependency.roots)
@@ -176,7 +170,14 @@ class TreeCRF(SavedModel):
         }
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Write what the encoder needs, and return ``config``."""
+        """Write what the encoder needs.
+
+        Args:
+            folder: an existing folder.
+
+        Returns:
+            ``config``.
+        """
         self.encoder.save(folder)
         return self.config
 
@@ -186,19 +187,31 @@ class TreeCRF(SavedModel):
         return self.scorer.root.device
 
     def forward(self, batch: EncoderBatch) -> ParserScores:
-        """Scores of arcs, tags and labels."""
+        """Scores of arcs and tags, and the states that labels are scored from; see ``BiaffineScorer``.
+
+        Args:
+            batch: the output of the encoder's ``collate``.
+        """
         scores: ParserScores = self.scorer(self.encoder(batch))
         return scores
 
     def distribution(
         self, scores: ParserScores, lengths: Int64[Tensor, " batch"]
     ) -> DependencyCRF | NonProjectiveDependencyCRF:
-        """The distribution over trees with one root."""
+        """The distribution over trees with one root.
+
+        Args:
+            scores: the output of ``forward``.
+            lengths: number of words of each sentence.
+        """
         arcs = scores.arcs.to(torch.promote_types(scores.arcs.dtype, torch.float32))
         return _FAMILIES[self.trees](arcs, lengths, single_root=True, validate_args=False)
 
     def collate(self, sentences: Sequence[Sentence]) -> GoldBatch:
-        """Sentences with trees as tensors; a parser of projective trees projectivises the others.
+        """Sentences with trees as tensors, as ``loss`` takes them.
+
+        Args:
+            sentences: sentences with trees, labels and tags; a parser of projective trees projectivises the others.
 
         Raises:
             ValueError: if a sentence has no tree, no labels or no tags.
@@ -210,58 +223,77 @@ class TreeCRF(SavedModel):
             if tree is None or tree.labels is None or sentence.tags is None:
                 missing = "tags" if tree is not None and tree.labels is not None else "dependency tree with labels"
                 raise ValueError(f"sentence {row} ({' '.join(sentence.words[:5])!r}) has no {missing} to learn from")
-            known = tree.projectivised() if self.trees == "projective" else tree
-            heads[row, : len(tree)] = known.heads
+            target = tree.projectivised() if self.trees == "projective" else tree
+            heads[row, : len(tree)] = target.heads
             labels[row, : len(tree)] = [self._label_ids.get(label, -1) for label in tree.labels]
             tags[row, : len(tree)] = [self._tag_ids.get(tag, -1) for tag in sentence.tags]
         return GoldBatch(self.encoder.collate(sentences), *map(torch.from_numpy, (heads, labels, tags)))
 
     def loss(self, batch: GoldBatch) -> Float[Tensor, ""]:
-        """The training loss: the mean over the words of the batch."""
-        return self.loss_of(self(batch.given), batch)
+        """The training loss: the mean over the words of the batch.
+
+        Args:
+            batch: the output of ``collate``.
+        """
+        return self.loss_of(self(batch.inputs), batch)
 
     def loss_of(self, scores: ParserScores, batch: GoldBatch) -> Float[Tensor, ""]:
-        """The loss, given the result of ``forward``."""
-        distribution = self.distribution(scores, batch.given.lengths)
+        """The training loss of scores that are already computed.
+
+        Args:
+            scores: the output of ``forward`` for ``batch.inputs``.
+            batch: the output of ``collate``.
+        """
+        distribution = self.distribution(scores, batch.inputs.lengths)
         if self.loss_over == "trees":
             arcs = -distribution.log_prob(distribution.from_structure(batch.heads)).sum()
         else:
-            arcs = self._head_by_head(scores.arcs, batch)
+            arcs = self._head_surprisal(scores.arcs, batch)
         labels = self.scorer.labels(scores, batch.heads)
         total = arcs + _surprisal(labels, batch.labels) + _surprisal(scores.tags, batch.tags)
-        mean: Tensor = total / batch.given.lengths.sum()
+        mean: Tensor = total / batch.inputs.lengths.sum()
         return mean
 
     def predict(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         """The same sentences with predicted trees and tags, computed in one batch.
 
-        The module is in evaluation mode during the call. Sentences without words get empty trees.
+        The module is in evaluation mode during the call.
+
+        Args:
+            sentences: any number of sentences; those without words get empty trees.
         """
-        some = [sentence for sentence in sentences if len(sentence)]
-        if not some:
-            return [self._predicted(sentence, (), (), ()) for sentence in sentences]
+        nonempty = [sentence for sentence in sentences if len(sentence)]
+        if not nonempty:
+            return [self._decode(sentence, (), (), ()) for sentence in sentences]
         with evaluating(self):
-            batch = self.encoder.collate(some).to(self.device)
+            batch = self.encoder.collate(nonempty).to(self.device)
             scores = self(batch)
             distribution = self.distribution(scores, batch.lengths)
             heads = distribution.to_structure(distribution.argmax())
             labels = self._best_labels(scores, heads)
         columns = zip(heads.tolist(), labels.tolist(), scores.tags.argmax(-1).tolist(), strict=True)
-        found = (self._predicted(sentence, *row) for sentence, row in zip(some, columns, strict=True))
-        return [next(found) if len(sentence) else self._predicted(sentence, (), (), ()) for sentence in sentences]
+        decoded = (self._decode(sentence, *row) for sentence, row in zip(nonempty, columns, strict=True))
+        return [next(decoded) if len(sentence) else self._decode(sentence, (), (), ()) for sentence in sentences]
 
     def parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
-        """Predict trees and tags for any number of sentences of any length, in batches; see ``parse_in_batches``."""
-        encoder = self.encoder
-        return parse_in_batches(self.predict, sentences, max_length=encoder.max_length, sizes_of=encoder.sizes)
+        """Predict trees and tags for any number of sentences of any length, in batches of similar length.
 
-    def _head_by_head(self, arcs: Tensor, batch: GoldBatch) -> Tensor:
+        A sentence of more than ``encoder.max_length`` words is parsed in stretches of that many. The roots of the later
+        stretches are then attached to the root of the first as ``parataxis``, which gives one tree over all words.
+
+        Args:
+            sentences: the sentences; the results are in the same order.
+        """
+        encoder = self.encoder
+        return parse_in_batches(self.predict, sentences, max_length=encoder.max_length, measure=encoder.sizes)
+
+    def _head_surprisal(self, arcs: Tensor, batch: GoldBatch) -> Tensor:
         words = arcs.shape[1]
         head_id = torch.arange(words + 1, device=arcs.device)
         itself = head_id == head_id[1:, None]
-        beyond = head_id > batch.given.lengths[:, None, None]
+        beyond = head_id > batch.inputs.lengths[:, None, None]
         allowed = arcs.masked_fill(itself | beyond, -torch.inf)
-        return _surprisal(allowed, batch.heads.masked_fill(~batch.given.mask, -1))
+        return _surprisal(allowed, batch.heads.masked_fill(~batch.inputs.mask, -1))
 
     def _best_labels(self, scores: ParserScores, heads: Tensor) -> Tensor:
         labels = self.scorer.labels(scores, heads)
@@ -271,9 +303,7 @@ class TreeCRF(SavedModel):
             labels = labels.masked_fill((heads == 0).unsqueeze(-1) != is_root, -torch.inf)
         return labels.argmax(-1)
 
-    def _predicted(
-        self, sentence: Sentence, heads: Sequence[int], labels: Sequence[int], tags: Sequence[int]
-    ) -> Sentence:
+    def _decode(self, sentence: Sentence, heads: Sequence[int], labels: Sequence[int], tags: Sequence[int]) -> Sentence:
         size = len(sentence)
         tree = DependencyTree(heads[:size], [self.label_names[label] for label in labels[:size]])
         return Sentence(sentence.words, [self.tag_names[tag] for tag in tags[:size]], tree, metadata=sentence.metadata)

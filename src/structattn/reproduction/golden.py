@@ -166,7 +166,7 @@ def _of_heads(row: Row) -> list[float]:
 
 
 def _of_parser(row: Row) -> list[float]:
-    from structattn.parsing.saved import build_parser
+    from structattn.parsing.tree_parser import build_parser
 
     config, treebank = row.config(), golden_treebank()
     small = golden_backbone() if config["backbone"] is not None else contextlib.nullcontext((None, None))
@@ -180,7 +180,7 @@ def _of_parser(row: Row) -> list[float]:
             min_count=1,
         ).eval()
         batch = parser.collate(treebank)
-        scores = parser(batch.given)
+        scores = parser(batch.inputs)
         return _numbers(parser.loss_of(scores, batch), scores, parser.parameters())
 
 

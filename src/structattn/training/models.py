@@ -83,15 +83,15 @@ def _tree_finder(file: Path, parser: str | None, trusted: bool) -> "MissingTrees
     remembered = read_json(file).get(TREE_PARSER)
     if parser == "none" or (parser is None and remembered is None):
         return None
-    from structattn import parsing
-    from structattn.parsing.missing_trees import STRUCTURES
+    from structattn.parsing.missing_trees import STRUCTURES, MissingTrees
+    from structattn.parsing.parsers import is_ours
 
     if remembered is None:
-        return parsing.MissingTrees(str(parser), structures=STRUCTURES)
+        return MissingTrees(str(parser), structures=STRUCTURES)
     with naming_description(file):
         name, version = str(remembered["name"]), str(remembered["version"])
         structures = str(remembered.get("structures", "dependency")).split()
     if parser is not None:
-        return parsing.MissingTrees(parser, structures=structures)
-    trusted = trusted or parsing.is_ours(name)
-    return parsing.MissingTrees(name, version=version, trusted=trusted, structures=structures)
+        return MissingTrees(parser, structures=structures)
+    trusted = trusted or is_ours(name)
+    return MissingTrees(name, version=version, trusted=trusted, structures=structures)

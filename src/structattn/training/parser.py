@@ -11,9 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from structattn.parsing.evaluation import attachment
-from structattn.parsing.files import read_gold
-from structattn.parsing.saved import build_parser, read_parser
+from structattn.parsing.gold_trees import read_gold, score_attachment
+from structattn.parsing.tree_parser import build_parser, read_parser
 from structattn.parsing.treecrf import GoldBatch, TreeCRF
 from structattn.syntax import Sentence
 from structattn.tasks import metric
@@ -115,7 +114,7 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
 
 
 def _scores(gold: Sequence[Sentence], parser: TreeCRF) -> dict[str, float]:
-    found = attachment(gold, parser.parse(gold))
+    found = score_attachment(gold, parser.parse(gold))
     return {name: getattr(found, name) for name in _METRICS}
 
 
@@ -135,7 +134,7 @@ class _ParserLearner:
         return self.parser.collate([self.train[row] for row in rows])
 
     def loss(self, module: nn.Module, batch: GoldBatch) -> Tensor:
-        return self.parser.loss_of(module(batch.given), batch)
+        return self.parser.loss_of(module(batch.inputs), batch)
 
     def begin_epoch(self, epoch: int) -> None:
         pass

