@@ -4,8 +4,8 @@ import math
 from collections.abc import Sequence
 
 from structattn.pictures.axes import nice_ticks
-from structattn.pictures.drawn_numbers import rounded, vector
-from structattn.pictures.svg import MARGIN, element, fill, number, picture, stroke, text, text_width, tooltip, top_of
+from structattn.pictures.drawn_numbers import format_value, vector
+from structattn.pictures.svg import MARGIN, element, fill, find_top, number, picture, stroke, text, text_width, tooltip
 
 
 def feature_scatter(
@@ -17,8 +17,8 @@ def feature_scatter(
         raise ValueError(f"expected two vectors of one size; got {len(across)} and {len(up)} values")
     ticks = nice_ticks(min([0.0, *across, *up]), max([0.0, *across, *up]))
     low, span = ticks[0], ticks[-1] - ticks[0]
-    left = MARGIN + 22 + max(text_width(rounded(tick), 11) for tick in ticks) + 8
-    top = top_of(title)
+    left = MARGIN + 22 + max(text_width(format_value(tick), 11) for tick in ticks) + 8
+    top = find_top(title)
     bottom = top + size
     body = []
     for tick in ticks:
@@ -26,8 +26,8 @@ def feature_scatter(
         across_at, up_at = number(left + share), number(bottom - share)
         lines = f"M{number(left)} {up_at}h{number(size)}M{across_at} {number(top)}v{number(size)}"
         body.append(element("path", d=lines, **stroke("rule", 0.8)))
-        body.append(text(left - 7, bottom - share + 4, rounded(tick), size=11, anchor="end", role="soft"))
-        body.append(text(left + share, bottom + 17, rounded(tick), size=11, anchor="middle", role="soft"))
+        body.append(text(left - 7, bottom - share + 4, format_value(tick), size=11, anchor="end", role="soft"))
+        body.append(text(left + share, bottom + 17, format_value(tick), size=11, anchor="middle", role="soft"))
     equal = {**stroke("soft", 1.2), "stroke_dasharray": "5 4"}
     body.append(element("path", d=f"M{number(left)} {number(bottom)}l{number(size)} {number(-size)}", **equal))
     for feature, (a, b) in enumerate(zip(across, up, strict=True)):

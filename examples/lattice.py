@@ -14,14 +14,14 @@ from structattn.pictures.svg import (
     MARGIN,
     colour,
     element,
-    isolated,
+    find_top,
+    isolate,
     number,
     picture,
     stroke,
     text,
     text_width,
     tooltip,
-    top_of,
     visible,
 )
 
@@ -68,7 +68,7 @@ def lattice(
         raise ValueError(f"lattice expects as path one of {len(states)} states for each of {len(steps)} steps")
     scale = Limits(0.0, 1.0).scale([])
     left = MARGIN + max((text_width(visible(state), 13) for state in states), default=0.0) + 2 * _RADIUS + 6
-    top = top_of(title) + 30
+    top = find_top(title) + 30
 
     def place(step: int, state: int) -> tuple[float, float]:
         return left + _GAP * step, top + _PITCH * (state + 0.5)
@@ -85,7 +85,7 @@ def lattice(
         body.append(text(left + _GAP * step, top - 10, steps[step], size=11, role="soft", anchor="middle"))
         for state, weight in enumerate(weights):
             x, y = place(step, state)
-            hint = tooltip(f"{steps[step]}: {isolated(visible(states[state]))}: {weight or 0.0:.3f}")
+            hint = tooltip(f"{steps[step]}: {isolate(visible(states[state]))}: {weight or 0.0:.3f}")
             dot = element("circle", cx=x, cy=y, r=_RADIUS - 2, **colour(scale, weight or 0.0))
             rim = stroke("series1", 2.5) if path and path[step] == state else stroke("soft", 0.8)
             body.append(element("g", hint + dot + element("circle", cx=x, cy=y, r=_RADIUS, **rim), class_="sa-node"))
@@ -102,7 +102,7 @@ def lattice(
 
 
 def _edge(start: tuple[float, float], end: tuple[float, float], value: Number, names: tuple[str, str]) -> str:
-    hint = tooltip(f"{isolated(visible(names[0]))} → {isolated(visible(names[1]))}: {value:.3f}")
+    hint = tooltip(f"{isolate(visible(names[0]))} → {isolate(visible(names[1]))}: {value:.3f}")
     path = f"M{number(start[0])} {number(start[1])}L{number(end[0])} {number(end[1])}"
     line = element("path", d=path, **stroke("series0", 1 + 3 * min(value, 1.0)))
     return element("g", hint + line, class_="sa-edge", opacity=round(0.1 + 0.9 * min(value, 1.0), 3))

@@ -19,8 +19,8 @@ from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json_lines
 from structattn.files.replacing import replace_text
-from structattn.pictures import Section, Series, line_chart, page, table
-from structattn.pictures.html_page import code, figure, paragraph, side_by_side
+from structattn.pictures import Series, line_chart, page, table
+from structattn.pictures.html_page import Section, code, figure, paragraph, side_by_side
 from structattn.syntax import write_conllu
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.folder import RunFolder

@@ -18,8 +18,9 @@ from structattn.data import Vocabulary
 from structattn.errors import ConfigError
 from structattn.explorer import frozen_page, notebook
 from structattn.http.requests import RequestError
+from structattn.pictures.heatmap import gate_image
 from structattn.pictures.html_page import Document
-from structattn.pictures.svg import Picture
+from structattn.pictures.svg import Picture, stack
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT
 
@@ -52,8 +53,8 @@ def figures(model: Any) -> dict[str, str]:
         "bar_chart": pictures.bar_chart(["a"], [pictures.Series("s", [], [1.0])]),
         "line_chart": pictures.line_chart([pictures.Series("s", [0, 1], [1.0, 2.0])]),
         "line_panels": pictures.line_panels([pictures.Series("s", [0], [1.0])], pictures.Series("t", [0], [2.0])),
-        "gate_image": pictures.gate_image(["a"], [[0.5, 0.25]]),
-        "stack": pictures.stack([pictures.heatmap(["a"], ["b"], [[1]])] * 2),
+        "gate_image": gate_image(["a"], [[0.5, 0.25]]),
+        "stack": stack([pictures.heatmap(["a"], ["b"], [[1]])] * 2),
     }
 
 

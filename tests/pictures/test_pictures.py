@@ -12,10 +12,11 @@ from itertools import pairwise
 import pytest
 
 from structattn import pictures
-from structattn.pictures import Arc, Limits, Names, Panel, Section, Series
+from structattn.pictures import Arc, Limits, Names, Panel, Series
 from structattn.pictures.axes import nice_ticks
 from structattn.pictures.colours import DIVERGING, INKS, LEVELS, SEQUENTIAL, ColourMap, luminance
-from structattn.pictures.html_page import code, figure, side_by_side
+from structattn.pictures.heatmap import gate_image
+from structattn.pictures.html_page import Section, code, figure, side_by_side
 from structattn.pictures.svg import shorten, text_width
 from structattn.syntax import ConstituencyTree, DependencyTree
 
@@ -41,7 +42,7 @@ DRAWN: dict[str, Callable[[list[str]], str]] = {
         tags=words,
         values=[0.5, 1.0, 0.0] if words else [],
     ),
-    "gate_image": lambda words: pictures.gate_image(words, _identity(len(words)), title="gate"),
+    "gate_image": lambda words: gate_image(words, _identity(len(words)), title="gate"),
     "bar_chart": lambda words: pictures.bar_chart(words, [Series("a", [], [1.0] * len(words))]),
 }
 
@@ -242,7 +243,7 @@ def test_tensors_and_arrays_are_drawn_like_lists() -> None:
         (lambda: pictures.constituency_tree(["a"], [("S", 0, 1)], values=[1, 2]), "got 2 values; expected 1"),
         (lambda: pictures.constituency_tree(["a"], [("S", 0, 1)], values=[math.nan]), r"values\[0\] is nan"),
         (lambda: pictures.constituency_tree(["a"], ConstituencyTree(["a", "b"])), "got 1 words; expected 2"),
-        (lambda: pictures.gate_image(["a"], [[1], [2]]), "2 rows; expected one for each of the 1 words"),
+        (lambda: gate_image(["a"], [[1], [2]]), "2 rows; expected one for each of the 1 words"),
         (lambda: Series("s", [1], [1, 2]), "series 's' has 2 values but 1 places"),
         (lambda: Series("s", [1], [math.nan]), "series 's' contains nan"),
         (lambda: pictures.line_chart([]), "at least one place"),
@@ -379,7 +380,7 @@ def test_a_chain_of_unary_phrases_and_a_deep_tree_are_drawn() -> None:
 
 
 def test_a_gate_shows_every_value_and_the_mean_of_each_word() -> None:
-    svg = pictures.gate_image(["a", "dog"], [[0.5, 1.0], [0.0, 0.5]])
+    svg = gate_image(["a", "dog"], [[0.5, 1.0], [0.0, 0.5]])
     assert "a: mean gate 0.7500, 2 features" in svg
     assert "dog: mean gate 0.2500, 2 features" in svg
     root = ET.fromstring(svg)

@@ -12,7 +12,7 @@ from structattn.cli.lines import table
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
 from structattn.pictures import save
-from structattn.pictures.picture_files import format_of
+from structattn.pictures.picture_files import choose_format
 
 Layout = Literal["text", "markdown", "csv"]
 
@@ -45,7 +45,7 @@ def command(
     if data is None:
         check_goes_with("data", data_format=data_format)
     if picture is not None:
-        format_of(picture)  # before hours of work
+        choose_format(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)
     model = hardware.move(training.load_task_model(run, trust_code=trust_code))
     examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)

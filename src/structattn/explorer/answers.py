@@ -20,7 +20,7 @@ from structattn.http.requests import RequestError
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.looking import encoder_of
 from structattn.inspection.tree_edits import count_edits
-from structattn.pictures import encode
+from structattn.pictures.picture_files import encode
 from structattn.syntax import Sentence
 from structattn.tasks import TaskModel
 from structattn.tasks.items import Item, example_of

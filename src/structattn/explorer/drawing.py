@@ -10,7 +10,8 @@ from structattn.explorer.protocol import PICTURES
 from structattn.inspection import AttentionMap, Look
 from structattn.inspection.figures import HEAD_MARKS, attention_panels, pooling_figure
 from structattn.inspection.latent import latent_tree_figure
-from structattn.pictures import Limits, Panel, constituency_tree, dependency_tree, heatmap_grid, stack
+from structattn.pictures import Limits, Panel, constituency_tree, dependency_tree, heatmap_grid
+from structattn.pictures.svg import stack
 from structattn.syntax import Sentence
 
 Looks = Mapping[str, Look]

@@ -23,9 +23,9 @@ from structattn.pictures import (
     bar_chart,
     constituency_tree,
     dependency_tree,
-    gate_image,
     heatmap_grid,
 )
+from structattn.pictures.heatmap import gate_image
 from structattn.pictures.tree_pictures import tree_arcs
 from structattn.syntax import Sentence
 

@@ -9,11 +9,10 @@ from structattn.pictures.axes import Series
 from structattn.pictures.bars import bar_chart
 from structattn.pictures.cells import Panel
 from structattn.pictures.colours import Limits
-from structattn.pictures.heatmap import Names, gate_image, heatmap, heatmap_grid
-from structattn.pictures.html_page import Section, page, table
+from structattn.pictures.heatmap import Names, heatmap, heatmap_grid
+from structattn.pictures.html_page import page, table
 from structattn.pictures.line_charts import line_chart, line_panels
-from structattn.pictures.picture_files import encode, save
-from structattn.pictures.svg import stack
+from structattn.pictures.picture_files import save
 from structattn.pictures.tree_pictures import constituency_tree, dependency_tree
 
 __all__ = [
@@ -21,20 +20,16 @@ __all__ = [
     "Limits",
     "Names",
     "Panel",
-    "Section",
     "Series",
     "arc_diagram",
     "bar_chart",
     "constituency_tree",
     "dependency_tree",
-    "encode",
-    "gate_image",
     "heatmap",
     "heatmap_grid",
     "line_chart",
     "line_panels",
     "page",
     "save",
-    "stack",
     "table",
 ]

@@ -14,15 +14,15 @@ from structattn.pictures.svg import (
     MARGIN,
     element,
     fill,
+    find_top,
     is_right_to_left,
-    isolated,
+    isolate,
     number,
     picture,
     stroke,
     text,
     text_width,
     tooltip,
-    top_of,
     visible,
 )
 
@@ -66,12 +66,17 @@ class Arc:
         start = self.end if self.start is None else self.start
         return min(start, self.end), max(start, self.end)
 
+    @property
+    def length(self) -> int:
+        """Number of steps between its ends."""
+        return self.ends[1] - self.ends[0]
+
 
 class Side:
     """The arcs on one side of the line: their levels, their ends, and how high they reach."""
 
-    def __init__(self, words: Sequence[str], arcs: Sequence[Arc], places: Sequence[Number], *, up: bool) -> None:
-        self.words, self.arcs, self.places = words, arcs, places
+    def __init__(self, words: Sequence[str], arcs: Sequence[Arc], centres: Sequence[Number], *, up: bool) -> None:
+        self.words, self.arcs, self.centres = words, arcs, centres
         self.sign = -1.0 if up else 1.0
         self.stacked = any(arc.label and arc.start is not None for arc in arcs)
         self.heights = self._heights()
@@ -80,11 +85,11 @@ class Side:
 
     def _heights(self) -> list[Number]:
         heights = [0.0] * len(self.arcs)
-        order = sorted(range(len(self.arcs)), key=lambda i: (self.arcs[i].start is None, length_of(self.arcs[i])))
+        order = sorted(range(len(self.arcs)), key=lambda i: (self.arcs[i].start is None, self.arcs[i].length))
         for rank, index in enumerate(order):
             arc = self.arcs[index]
-            covering = [heights[other] for other in order[:rank] if _overlap(arc, self.arcs[other])]
-            distance = abs(self.places[arc.ends[0]] - self.places[arc.ends[1]])
+            covering = [heights[earlier] for earlier in order[:rank] if _overlap(arc, self.arcs[earlier])]
+            distance = abs(self.centres[arc.ends[0]] - self.centres[arc.ends[1]])
             if arc.start is None:
                 heights[index] = max(covering, default=6.0) + 22
             elif self.stacked:
@@ -97,18 +102,18 @@ class Side:
         """Where each end of each arc meets its word: short arcs outside, long arcs inside, so that none cross."""
         ends: dict[int, list[tuple[Number, int, int]]] = {}
         for index, arc in enumerate(self.arcs):
-            other = arc.end if arc.start is None else arc.start
-            for role, (here, there) in enumerate(((other, arc.end), (arc.end, other))):
+            start = arc.end if arc.start is None else arc.start
+            for role, (near, far) in enumerate(((start, arc.end), (arc.end, start))):
                 if not (arc.start is None and role == 0):
-                    reach = self.places[there] - self.places[here]
+                    reach = self.centres[far] - self.centres[near]
                     key = 0.0 if reach == 0 else 1 / reach
-                    ends.setdefault(here, []).append((key, index, role))
+                    ends.setdefault(near, []).append((key, index, role))
         ports = {}
         for word, incident in ends.items():
             room = text_width(visible(self.words[word]), WORD) + 10
             step = min(8.0, room / len(incident))
             for rank, (_, index, role) in enumerate(sorted(incident)):
-                ports[index, role] = self.places[word] + (rank - (len(incident) - 1) / 2) * step
+                ports[index, role] = self.centres[word] + (rank - (len(incident) - 1) / 2) * step
         return ports
 
     def draw(self, base: Number) -> list[str]:
@@ -156,15 +161,10 @@ class Side:
         return drawn, text(*middle, arc.label, size=LABEL, anchor="middle", role=arc.role, halo=True)
 
     def _hint(self, arc: Arc) -> str:
-        start = "root" if arc.start is None else isolated(visible(self.words[arc.start]))
-        hint = f"{start} → {isolated(visible(self.words[arc.end]))}"
+        start = "root" if arc.start is None else isolate(visible(self.words[arc.start]))
+        hint = f"{start} → {isolate(visible(self.words[arc.end]))}"
         hint += f" ({arc.label})" if arc.label and arc.start is not None else ""
         return hint if arc.weight is None else f"{hint}: {arc.weight:.3f}"
-
-
-def length_of(arc: Arc) -> int:
-    """How many words an arc spans."""
-    return arc.ends[1] - arc.ends[0]
 
 
 def _overlap(first: Arc, second: Arc) -> bool:
@@ -212,33 +212,33 @@ def arc_diagram(
     """
     _check(words, [*above, *below], notes)
     label = title or " ".join(visible(word) for word in words)
-    places = _place(words, [*above, *below], notes)
+    centres = _space_words(words, [*above, *below], notes)
     in_front = all(_name_width(name) <= _NAME for name in names)
     asides = [name for name, _ in notes] + [line for name in names for line in name.split("\n") if in_front]
     gutter = max((text_width(aside, 11) + 18 for aside in asides if aside), default=0.0)
-    span = (places[-1] + text_width(visible(words[-1]), WORD) / 2 if words else 40.0) + 8
+    span = (centres[-1] + text_width(visible(words[-1]), WORD) / 2 if words else 40.0) + 8
     if is_right_to_left(words):
-        places = [span - place for place in places]
-    places = [place + MARGIN + gutter for place in places]
-    top = Side(words, above, places, up=True)
-    bottom = Side(words, below, places, up=False)
+        centres = [span - centre for centre in centres]
+    centres = [centre + MARGIN + gutter for centre in centres]
+    top = Side(words, above, centres, up=True)
+    bottom = Side(words, below, centres, up=False)
 
-    line = top_of(title) + (16 if names[0] and not in_front else 0) + top.height + WORD
-    body = _lines(names[0], line - WORD - top.height / 2 if in_front else top_of(title) + 7)
-    for index, (word, place) in enumerate(zip(words, places, strict=True)):
+    line = find_top(title) + (16 if names[0] and not in_front else 0) + top.height + WORD
+    body = _lines(names[0], line - WORD - top.height / 2 if in_front else find_top(title) + 7)
+    for index, (word, centre) in enumerate(zip(words, centres, strict=True)):
         width = text_width(visible(word), WORD)
         if index in emphasis:
-            box = {"x": place - width / 2 - 4, "y": line - WORD - 1, "width": width + 8, "height": WORD + 8}
+            box = {"x": centre - width / 2 - 4, "y": line - WORD - 1, "width": width + 8, "height": WORD + 8}
             body.append(element("rect", **box, rx=4, **fill("chip")))
         weight = BOLD if index in emphasis else None
-        body.append(text(place, line, word, size=WORD, anchor="middle", weight=weight))
+        body.append(text(centre, line, word, size=WORD, anchor="middle", weight=weight))
     floor = line + 6
     for name, row in notes:
         floor += 16
         body.append(text(MARGIN, floor, name, size=11, role="soft"))
         body += [
-            text(place, floor, str(note), size=11, anchor="middle", role="soft")
-            for place, note in zip(places, row, strict=True)
+            text(centre, floor, str(note), size=11, anchor="middle", role="soft")
+            for centre, note in zip(centres, row, strict=True)
             if str(note)
         ]
     body += top.draw(line - WORD - 2)
@@ -264,20 +264,23 @@ def _lines(name: str, middle: Number) -> list[str]:
     return [text(MARGIN, first + 14 * i, line, size=11, role="soft") for i, line in enumerate(lines)]
 
 
-def _place(words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str, Sequence[object]]]) -> list[Number]:
+def _space_words(
+    words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str, Sequence[object]]]
+) -> list[Number]:
+    """The horizontal centre of each word, such that notes and labels of arcs have room."""
     widths = [
         max(text_width(visible(word), WORD), *(text_width(str(row[i]), 11) for _, row in notes), 10.0)
         for i, word in enumerate(words)
     ]
-    places: list[Number] = []
+    centres: list[Number] = []
     for index, width in enumerate(widths):
-        places.append(places[-1] + (widths[index - 1] + width) / 2 + 18 if places else width / 2 + 4)
-    for arc in sorted(arcs, key=length_of):
+        centres.append(centres[-1] + (widths[index - 1] + width) / 2 + 18 if centres else width / 2 + 4)
+    for arc in sorted(arcs, key=lambda arc: arc.length):
         left, right = arc.ends
-        missing = text_width(arc.label, LABEL) + 34 - (places[right] - places[left]) if arc.label else 0.0
+        missing = text_width(arc.label, LABEL) + 34 - (centres[right] - centres[left]) if arc.label else 0.0
         if left != right and missing > 0:
-            places[right:] = [place + missing for place in places[right:]]
-    return places
+            centres[right:] = [centre + missing for centre in centres[right:]]
+    return centres
 
 
 def _check(words: Sequence[str], arcs: Sequence[Arc], notes: Sequence[tuple[str, Sequence[object]]]) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from structattn.pictures.colours import NUM_SERIES
-from structattn.pictures.drawn_numbers import Number, rounded
+from structattn.pictures.drawn_numbers import Number, format_value
 from structattn.pictures.svg import element, fill, number, stroke, text, text_width
 
 # The size of the names of series.
@@ -42,9 +42,9 @@ class Series:
     errors: Sequence[Number | tuple[Number, Number]] | None = None
 
     def __post_init__(self) -> None:
-        for what, given in (("places", self.x), ("errors", self.errors)):
-            if given is not None and len(given) not in ({len(self.y)} if what == "errors" else {0, len(self.y)}):
-                raise ValueError(f"series {self.name!r} has {len(self.y)} values but {len(given)} {what}")
+        for kind, numbers in (("places", self.x), ("errors", self.errors)):
+            if numbers is not None and len(numbers) not in ({len(self.y)} if kind == "errors" else {0, len(self.y)}):
+                raise ValueError(f"series {self.name!r} has {len(self.y)} values but {len(numbers)} {kind}")
         for value in [*self.x, *self.y, *self.reach()]:
             if not math.isfinite(value):
                 raise ValueError(f"series {self.name!r} contains {value}; expected finite numbers")
@@ -66,12 +66,7 @@ class Series:
 
 
 def nice_ticks(low: Number, high: Number, *, count: int = 5) -> list[Number]:
-    """Round numbers that cover an interval, about ``count`` of them.
-
-    Example:
-        >>> nice_ticks(0.62, 0.93)
-        [0.6, 0.7, 0.8, 0.9, 1.0]
-    """
+    """Round numbers that cover an interval, about ``count`` of them."""
     if high <= low:
         low, high = low - (abs(low) / 2 or 0.5), high + (abs(high) / 2 or 0.5)
     rough = (high - low) / max(count - 1, 1)
@@ -127,25 +122,25 @@ def series_legend(
     """The legend, on the base line ``y`` and on further lines if there is no room; empty for a single series."""
     body: list[str] = []
     x, below, right = left, 0.0, left
-    for index, one in enumerate(series if len(series) > 1 else ()):
-        end = indent + text_width(one.name, _KEY)
+    for index, entry in enumerate(series if len(series) > 1 else ()):
+        end = indent + text_width(entry.name, _KEY)
         if x > left and x + end > left + room:
             x, below = left, below + 18.0
-        body += [*sample(index, x, y + below), text(x + indent, y + below, one.name, size=_KEY)]
+        body += [*sample(index, x, y + below), text(x + indent, y + below, entry.name, size=_KEY)]
         x += end + 20
         right = max(right, x)
     return Legend(body, below, right)
 
 
-def with_errors(value: Number, ends: tuple[Number, Number], *, percent: bool) -> str:
+def format_with_errors(value: Number, ends: tuple[Number, Number], *, percent: bool) -> str:
     """A value for a tooltip, with the ends of its error bar if it has one."""
     below, above = value - ends[0], ends[1] - value
-    said = rounded(value, percent=percent)
+    middle = format_value(value, percent=percent)
     if not below and not above:
-        return said
+        return middle
     if math.isclose(below, above, rel_tol=1e-6):
-        return f"{said} ± {rounded(above, percent=percent)}"
-    return f"{said} ({rounded(ends[0], percent=percent)} to {rounded(ends[1], percent=percent)})"
+        return f"{middle} ± {format_value(above, percent=percent)}"
+    return f"{middle} ({format_value(ends[0], percent=percent)} to {format_value(ends[1], percent=percent)})"
 
 
 def _shape(index: int) -> int:

@@ -2,19 +2,19 @@
 
 from collections.abc import Callable, Sequence
 
-from structattn.pictures.axes import Series, ink, nice_ticks, series_legend, with_errors
-from structattn.pictures.drawn_numbers import Number, rounded
+from structattn.pictures.axes import Series, format_with_errors, ink, nice_ticks, series_legend
+from structattn.pictures.drawn_numbers import Number, format_value
 from structattn.pictures.svg import (
     MARGIN,
     element,
     fill,
+    find_top,
     number,
     picture,
     stroke,
     text,
     text_width,
     tooltip,
-    top_of,
     visible,
 )
 
@@ -36,7 +36,10 @@ def bar_chart(
         title: a heading.
         value_label: name of the quantity.
         percent: show values as percentages.
-        width: width of the plot, without margins.
+        width: width of the plot in pixels, without margins.
+
+    Returns:
+        A self-contained SVG document; every bar is one element of class ``sa-bar``.
 
     Raises:
         ValueError: if a series does not have one value for each label.
@@ -45,16 +48,16 @@ def bar_chart(
         >>> bar_chart(["forward", "backward"], [Series("entropy", [], [1.2, 0.4])]).count('class="sa-bar"')
         2
     """
-    for one in series:
-        if len(one.y) != len(labels):
-            raise ValueError(f"series {one.name!r} has {len(one.y)} values for {len(labels)} labels")
-    reach = [0.0, *(value for one in series for value in one.reach())]
+    for bars in series:
+        if len(bars.y) != len(labels):
+            raise ValueError(f"series {bars.name!r} has {len(bars.y)} values for {len(labels)} labels")
+    reach = [0.0, *(value for bars in series for value in bars.reach())]
     ticks = nice_ticks(min(reach), max(reach))
     thick = 18.0 if len(series) == 1 else 13.0
     group = thick * len(series) + 12
     left = MARGIN + min(max((text_width(visible(label), 12) for label in labels), default=0.0), 220.0) + 10
-    legend = series_legend(series, left, top_of(title) + 18, room=width, indent=18, sample=_chip)
-    top = top_of(title) + (24 + legend.below if legend.body else 0) + 4
+    legend = series_legend(series, left, find_top(title) + 18, room=width, indent=18, sample=_chip)
+    top = find_top(title) + (24 + legend.below if legend.body else 0) + 4
     bottom = top + group * len(labels)
 
     def at(value: Number) -> Number:
@@ -65,13 +68,13 @@ def bar_chart(
         line = f"M{number(at(value))} {number(top)}V{number(bottom)}"
         body.append(element("path", d=line, **stroke("soft" if value == 0 else "rule", 0.8)))
         body.append(
-            text(at(value), bottom + 16, rounded(value, percent=percent), size=11, anchor="middle", role="soft")
+            text(at(value), bottom + 16, format_value(value, percent=percent), size=11, anchor="middle", role="soft")
         )
     for row, label in enumerate(labels):
         y = top + row * group + 6
         body.append(text(left - 8, y + thick * len(series) / 2 + 4, label, size=12, anchor="end", width=220.0))
-        for index, one in enumerate(series):
-            body += _bar(one, index, row, label, y=y + index * thick, thick=thick, at=at, percent=percent)
+        for index, bars in enumerate(series):
+            body += _bar(bars, index, row, label, y=y + index * thick, thick=thick, at=at, percent=percent)
     body += legend.body
     if value_label:
         body.append(text(left + width / 2, bottom + 36, value_label, size=11.5, anchor="middle", role="soft"))
@@ -81,7 +84,7 @@ def bar_chart(
 
 
 def _bar(
-    one: Series,
+    bars: Series,
     index: int,
     row: int,
     label: str,
@@ -91,10 +94,10 @@ def _bar(
     at: Callable[[Number], Number],
     percent: bool,
 ) -> list[str]:
-    value, zero = one.y[row], at(0.0)
-    ends = one.ends()[row]
+    value, zero = bars.y[row], at(0.0)
+    ends = bars.ends()[row]
     end = at(value)
-    hint = f"{label}, {one.name}: {with_errors(value, ends, percent=percent)}"
+    hint = f"{label}, {bars.name}: {format_with_errors(value, ends, percent=percent)}"
     box = {"x": min(zero, end), "y": y + 1, "width": abs(end - zero), "height": thick - 2}
     bar = element("rect", rx=1.5, **box, **fill(ink(index)))
     if ends[0] < ends[1]:
@@ -102,9 +105,9 @@ def _bar(
         caps = f"M{low} {number(middle - 3)}v6M{high} {number(middle - 3)}v6M{low} {number(middle)}H{high}"
         bar += element("path", d=caps, **stroke("ink", 1.1))
     tip, anchor = (at(ends[1]) + 6, "start") if value >= 0 else (at(ends[0]) - 6, "end")
-    place = (tip, y + thick / 2 + 3.8)
+    position = (tip, y + thick / 2 + 3.8)
     written = text(
-        *place, rounded(value, percent=percent, trim=False), size=10.5, anchor=anchor, role="soft", halo=True
+        *position, format_value(value, percent=percent, trim=False), size=10.5, anchor=anchor, role="soft", halo=True
     )
     return [element("g", tooltip(hint) + bar, class_="sa-bar"), written]
 

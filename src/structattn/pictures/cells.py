@@ -1,4 +1,4 @@
-"""The parts of a heat map, shared by gates and trees: cells, their labels, the colour bar, the legend."""
+"""The parts of a heat map: cells, their labels, the colour bar, and the keys to hatching, outlines and faded rows."""
 
 import math
 from collections.abc import Sequence
@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from structattn.pictures.colours import LEVELS, Scale
-from structattn.pictures.drawn_numbers import Matrix, Number, matrix, tick
+from structattn.pictures.drawn_numbers import Matrix, Number, format_tick, matrix
 from structattn.pictures.svg import (
     colour,
     element,
     fill,
-    isolated,
+    isolate,
     level_colour,
     level_stroke,
     number,
@@ -55,35 +55,29 @@ class Panel:
 
     def matrix(self) -> Matrix:
         """The weights as checked rows of floats."""
-        what = f"weights of {self.title!r}" if self.title else "weights"
-        rows = matrix(self.weights, what)
+        subject = f"weights of {self.title!r}" if self.title else "weights"
+        rows = matrix(self.weights, subject)
         if self.rows and len(rows) != len(self.rows):
-            raise ValueError(f"{what} have {len(rows)} rows; expected one for each of the {len(self.rows)} row labels")
+            expected = f"one for each of the {len(self.rows)} row labels"
+            raise ValueError(f"{subject} have {len(rows)} rows; expected {expected}")
         for index, row in enumerate(rows):
             if self.columns and len(row) != len(self.columns):
                 raise ValueError(
-                    f"row {index} of {what} has {len(row)} values; "
+                    f"row {index} of {subject} has {len(row)} values; "
                     f"expected one for each of the {len(self.columns)} column labels"
                 )
         for mark in self.marks:
             if not (0 <= mark[0] < len(rows) and 0 <= mark[1] < len(rows[0])):
-                raise ValueError(f"mark {mark} lies outside {what}, which are {len(rows)} x {len(rows[0])}")
+                raise ValueError(f"mark {mark} lies outside {subject}, which are {len(rows)} x {len(rows[0])}")
         return rows
 
 
 def draw_cells(
     panel: Panel, x: Number, y: Number, *, cell: Number, scale: Scale, values_size: Number | None, by_row: bool = False
 ) -> list[str]:
-    """The cells of a panel with tooltips.
+    """The cells of a panel with tooltips; values are written in letters of this size, if there is one.
 
-    Args:
-        panel: the matrix.
-        x: position of its left side.
-        y: position of its top.
-        cell: side of a cell.
-        scale: from values to colours.
-        values_size: letter size of written values, ``None`` for none.
-        by_row: the largest value of each row has the highest colour.
+    With ``by_row`` the largest value of each row has the highest colour.
     """
     rows = panel.matrix()
     boxes, values, hatches = [], [], []
@@ -101,7 +95,7 @@ def draw_cells(
             if blank:
                 hatches.append(hatch(left, top, cell))
             elif values_size is not None and value is not None:
-                shown = tick(value) if whole else _short(value)
+                shown = format_tick(value) if whole else _short(value)
                 if shown == "0" and scale.minimum == 0.0:
                     continue
                 middle = (left + cell / 2, top + cell / 2 + values_size * 0.36)
@@ -194,13 +188,13 @@ def draw_image(rows: Matrix, x: Number, y: Number, *, width: Number, height: Num
 
 
 def _name(labels: Sequence[str], index: int) -> str:
-    return isolated(visible(labels[index])) if labels else str(index)
+    return isolate(visible(labels[index])) if labels else str(index)
 
 
 def _short(value: Number) -> str:
-    rounded = f"{value:.2f}"
-    shown = f"{float(rounded):.0f}" if float(rounded).is_integer() else rounded.replace("0.", ".", 1)
-    return "0" if float(rounded) == 0.0 else shown.replace("-", "−")
+    digits = f"{value:.2f}"
+    shown = f"{float(digits):.0f}" if float(digits).is_integer() else digits.replace("0.", ".", 1)
+    return "0" if float(digits) == 0.0 else shown.replace("-", "−")
 
 
 def _hint_of_value(value: Number | None) -> str:
@@ -235,7 +229,7 @@ def draw_colour_bar(scale: Scale, x: Number, y: Number, *, length: Number, label
         text(
             x + 17,
             y + length * (1 - share) + 3.5,
-            tick(scale.minimum + share * (scale.maximum - scale.minimum)),
+            format_tick(scale.minimum + share * (scale.maximum - scale.minimum)),
             size=10,
             role="soft",
         )

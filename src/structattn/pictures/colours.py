@@ -34,17 +34,7 @@ _DIVERGING_DARK = (
 
 @dataclass(frozen=True)
 class ColourMap:
-    """A colour map with a version for light and one for dark paper.
-
-    Attributes:
-        key: the letter that stands for the map in class names.
-        light: ``LEVELS + 1`` colours from the lowest to the highest value, for light paper.
-        dark: the same for dark paper.
-
-    Example:
-        >>> SEQUENTIAL.light[0], SEQUENTIAL.light[LEVELS]
-        ('#f6fbfd', '#262067')
-    """
+    """``LEVELS + 1`` colours from the lowest to the highest value, on light and dark paper; and a letter for them."""
 
     key: str
     light: tuple[str, ...]
@@ -92,20 +82,7 @@ NUM_SERIES = 6
 
 @dataclass(frozen=True)
 class Scale:
-    """How a number becomes a colour: ``level = round(LEVELS * (value - minimum) / (maximum - minimum))``.
-
-    Attributes:
-        minimum: the value of the lowest colour; lower values are drawn with it.
-        maximum: the value of the highest colour.
-        colours: the colour map.
-
-    Raises:
-        ValueError: if ``maximum`` is below ``minimum``.
-
-    Example:
-        >>> Scale(0.0, 0.5, SEQUENTIAL).level(0.25)
-        32
-    """
+    """How a number becomes a colour: ``level = round(LEVELS * (value - minimum) / (maximum - minimum))``."""
 
     minimum: Number
     maximum: Number
@@ -156,7 +133,10 @@ class Limits:
     diverging: bool = False
 
     def scale(self, values: Iterable[Number | None]) -> Scale:
-        """The scale for some values; ``None`` is ignored.
+        """The scale for some values.
+
+        Args:
+            values: the values that are drawn; ``None`` is ignored.
 
         Raises:
             ValueError: if the maximum is below the minimum.
@@ -174,12 +154,7 @@ class Limits:
 
 
 def luminance(colour: str) -> Number:
-    """Relative luminance of an sRGB colour, from 0 (black) to 1 (white), as in WCAG 2.
-
-    Example:
-        >>> round(luminance("#ffffff"), 3), luminance("#000000")
-        (1.0, 0.0)
-    """
+    """Relative luminance of an sRGB colour, from 0 (black) to 1 (white), as WCAG 2 defines it."""
     channels = (int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5))
     linear = [c / 12.92 if c <= 0.04045 else ((c + 0.055) / 1.055) ** 2.4 for c in channels]
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]

@@ -24,19 +24,19 @@ from structattn.pictures.cells import (
     tilt_reach,
 )
 from structattn.pictures.colours import Limits, Scale
-from structattn.pictures.drawn_numbers import Number, matrix, tick
+from structattn.pictures.drawn_numbers import Number, format_tick, matrix
 from structattn.pictures.svg import (
     BOLD,
     MARGIN,
     element,
     fill,
-    isolated,
+    find_top,
+    isolate,
     picture,
     stroke,
     text,
     text_width,
     tooltip,
-    top_of,
     visible,
 )
 
@@ -53,7 +53,7 @@ class Names:
         columns: the column axis.
         values: the quantity, above the colour bar.
         marks: what an outlined cell means, in the legend.
-        faded: what a faded row means, likewise.
+        faded: what a faded row means, in the legend.
 
     Example:
         >>> svg = heatmap(["NP"], ["dogs"], [[1]], names=Names(rows="phrase", columns="word"))
@@ -131,10 +131,13 @@ def heatmap_grid(
         panels: the matrices, row by row.
         columns: how many panels are side by side, at most; fewer if they are wide.
         title: a heading over all of them.
-        limits: as in ``heatmap``, over all panels.
-        names: as in ``heatmap``.
-        show_values: as in ``heatmap``.
-        by_row: as in ``heatmap``.
+        limits: the ends of the colour scale; from 0 (or the smallest value, if negative) to the largest by default.
+        names: the names of axes, values and marks.
+        show_values: also write the numbers into the cells.
+        by_row: give the largest value of each row the highest colour, so that diffuse rows can be read as well.
+
+    Returns:
+        A self-contained SVG document.
 
     Raises:
         ValueError: if there is no panel, ``columns`` is below one, or a panel is malformed.
@@ -220,7 +223,7 @@ def _figure(
     cell, names = layout.cell, layout.names
     across, down = layout.pitch
     x_first = MARGIN + 16 + layout.left
-    top = top_of(title)
+    top = find_top(title)
     y_first = top + layout.heading + layout.above
     body: list[str] = []
     for index, panel in enumerate(panels):
@@ -263,10 +266,10 @@ def _panel(
     if column == 0 or not layout.same_rows:
         body += draw_row_labels(panel.rows, x, y, cell=cell, size=letters)
     if column == 0:
-        place = (MARGIN + 9, y + cell * max(len(panel.rows), 1) / 2)
+        position = (MARGIN + 9, y + cell * max(len(panel.rows), 1) / 2)
         if has_columns:
             body.append(text(x - 7, y - 7, f"{layout.names.columns} →", size=11, role="soft", anchor="end"))
-        body.append(text(*place, f"← {layout.names.rows}", size=11, role="soft", anchor="middle", rotate=-90))
+        body.append(text(*position, f"← {layout.names.rows}", size=11, role="soft", anchor="middle", rotate=-90))
     return body
 
 
@@ -283,21 +286,9 @@ def gate_image(
     limits: Limits | None = None,
     value_label: str = "gate",
 ) -> str:
-    """A gate as an image with a row per word and a column per feature, and beside it the mean of each word.
+    """A gate, ``(word, feature)``, as an image with a row per word and a column per feature, and the mean of each word.
 
-    Args:
-        words: the sentence.
-        gates: ``(word, feature)``; in DiSAN a gate near 1 keeps the word, near 0 takes its context.
-        title: a heading.
-        limits: the ends of the colour scale; 0 and 1 by default.
-        value_label: the name of the quantity.
-
-    Raises:
-        ValueError: if there is not one row for each word, or a value is NaN or plus infinity.
-
-    Example:
-        >>> "0.75" in gate_image(["a", "dog"], [[0.5, 1.0], [0.0, 0.5]])
-        True
+    In DiSAN a gate near 1 keeps the word, near 0 takes its context; the colour scale goes from 0 to 1.
     """
     rows = matrix(gates, "gates")
     if len(rows) != len(words):
@@ -308,21 +299,21 @@ def gate_image(
     # Whole pixels for each feature, as long as they fit.
     image_width = num_features * max(1, min(6, 600 // max(num_features, 1))) if num_features <= 600 else 600
     left = MARGIN + max((label_width(word, 12) for word in words), default=0.0) + 8
-    top = top_of(title) + 22
+    top = find_top(title) + 22
     height = pitch * len(words)
     bars = left + image_width + 14
     body = [text(left, top - 9, f"{num_features} features →" if num_features else "no words", size=11, role="soft")]
     body.append(text(bars, top - 9, "mean", size=11, role="soft"))
     body += draw_image(rows, left, top, width=image_width, height=height, scale=scale)
     for index, (word, row) in enumerate(zip(words, rows, strict=True)):
-        y, kept = top + index * pitch, [value for value in row if value is not None]
-        mean = sum(kept) / len(kept) if kept else 0.0
+        y, allowed = top + index * pitch, [value for value in row if value is not None]
+        mean = sum(allowed) / len(allowed) if allowed else 0.0
         share = (mean - scale.minimum) / ((scale.maximum - scale.minimum) or 1.0)
-        hint = tooltip(f"{isolated(visible(word))}: mean {value_label} {mean:.4f}, {len(kept)} features")
+        hint = tooltip(f"{isolate(visible(word))}: mean {value_label} {mean:.4f}, {len(allowed)} features")
         bar = {"x": bars, "y": y + 3, "width": 70 * min(max(share, 0.0), 1.0), "height": pitch - 6}
         body.append(text(left - 7, y + pitch / 2 + 4.3, word, size=12, anchor="end", width=LABEL_LIMIT))
         body.append(element("rect", hint, **bar, **fill("series0")))
-        body.append(text(bars + 76, y + pitch / 2 + 4, tick(mean), size=10.5, role="soft"))
+        body.append(text(bars + 76, y + pitch / 2 + 4, format_tick(mean), size=10.5, role="soft"))
     body.append(element("rect", x=left, y=top, width=image_width, height=height, **stroke("rule")))
     right = bars + 76 + 44
     body += draw_colour_bar(scale, right, top + 6, length=min(max(height - 6, 64.0), 150.0), label=value_label)

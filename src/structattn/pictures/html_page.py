@@ -53,17 +53,7 @@ _NUMBER = re.compile(r"[-–—]?|[-+−]?[\d.,]+(e-?\d+)?\s*%?(\s*±\s*[\d.,]+\
 
 @dataclass(frozen=True)
 class Section:
-    """A part of a page.
-
-    Attributes:
-        heading: plain text.
-        body: SVG or HTML, as the functions of this package return it; it is not escaped.
-        note: a sentence of plain text under the heading.
-
-    Example:
-        >>> Section("Heads", "<svg/>").note
-        ''
-    """
+    """A part of a page: SVG or HTML, which is not escaped, between a heading and a note of plain text."""
 
     heading: str
     body: str
@@ -71,12 +61,7 @@ class Section:
 
 
 class Document(str):
-    """A whole HTML page.
-
-    Example:
-        >>> Document("<p>Hush</p>")._repr_html_()
-        '<iframe sandbox="allow-scripts allow-downloads" srcdoc="&lt;p&gt;Hush&lt;/p&gt;" ...></iframe>'
-    """
+    """A whole HTML page, which a notebook displays."""
 
     __slots__ = ()
 
@@ -94,11 +79,14 @@ def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str
 
     Args:
         title: plain text.
-        sections: the parts; a tuple is ``(heading, body)``.
+        sections: the parts, as ``(heading, body)``: plain text, and SVG or HTML, which is not escaped.
         lead: a sentence of plain text under the title.
 
+    Returns:
+        The document, which a notebook displays.
+
     Example:
-        >>> html = page("Two kids", [("Head 1", "<svg/>"), Section("Head 2", "<svg/>", note="backward")])
+        >>> html = page("Two kids", [("Head 1", "<svg/>"), ("Head 2", "<svg/>")])
         >>> html.startswith("<!doctype html>"), html.count("<h2")
         (True, 2)
     """
@@ -119,43 +107,23 @@ def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str
 
 
 def figure(body: str, caption: str = "") -> str:
-    """A picture with a caption; wide pictures scroll inside their own frame.
-
-    Example:
-        >>> figure("<svg/>", "Head 1")
-        '<div class="figure"><svg/><p class="caption"><bdi>Head 1</bdi></p></div>'
-    """
+    """A picture with a caption; wide pictures scroll inside their own frame."""
     below = f'<p class="caption">{_bidi(caption)}</p>' if caption else ""
     return f'<div class="figure">{body}{below}</div>'
 
 
 def paragraph(content: str) -> str:
-    """A line of plain text between pictures.
-
-    Example:
-        >>> paragraph("a < b")
-        '<p><bdi>a &lt; b</bdi></p>'
-    """
+    """A line of plain text between pictures."""
     return f"<p>{_bidi(content)}</p>"
 
 
 def code(content: str) -> str:
-    """A command, to be copied.
-
-    Example:
-        >>> code("structattn demo")
-        '<pre><code>structattn demo</code></pre>'
-    """
+    """A command, to be copied."""
     return f"<pre><code>{escape(content)}</code></pre>"
 
 
 def side_by_side(bodies: Sequence[str]) -> str:
-    """Pictures in a row that wraps where the window ends.
-
-    Example:
-        >>> side_by_side(["<svg/>", "<svg/>"]).count("figure")
-        2
-    """
+    """Pictures in a row that wraps where the window ends."""
     return f'<div class="row">{"".join(_framed(body) for body in bodies)}</div>'
 
 
@@ -163,9 +131,12 @@ def table(rows: Sequence[Sequence[object]], *, header: bool = True, caption: str
     """Rows of plain values as an HTML table; numbers are aligned on the right.
 
     Args:
-        rows: all rows; the first one is the header unless ``header`` is false.
+        rows: all rows; the first of them is the header unless ``header`` is false.
         header: whether there is a header.
         caption: plain text above the table.
+
+    Returns:
+        HTML, for a section of a page.
 
     Raises:
         ValueError: if rows differ in length.

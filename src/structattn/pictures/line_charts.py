@@ -4,9 +4,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from structattn.pictures.axes import Series, ink, line_style, marker, nice_ticks, series_legend, with_errors
-from structattn.pictures.drawn_numbers import Number, rounded
-from structattn.pictures.svg import MARGIN, element, fill, number, picture, stroke, text, text_width, tooltip, top_of
+from structattn.pictures.axes import Series, format_with_errors, ink, line_style, marker, nice_ticks, series_legend
+from structattn.pictures.drawn_numbers import Number, format_value
+from structattn.pictures.svg import MARGIN, element, fill, find_top, number, picture, stroke, text, text_width, tooltip
 
 
 class Plot(NamedTuple):
@@ -46,15 +46,15 @@ class Plot(NamedTuple):
         """The values at the ticks of the vertical axis."""
         x, body = self.left - 7, []
         for value in self.ticks:
-            written = rounded(value, percent=percent)
+            written = format_value(value, percent=percent)
             body.append(text(x, self.at_y(value) + 4, written, size=11, anchor="end", role="soft"))
         return body
 
-    def below(self, places: Sequence[Number], notes: Sequence[str], distance: Number, *, size: Number) -> list[str]:
+    def below(self, values: Sequence[Number], notes: Sequence[str], distance: Number, *, size: Number) -> list[str]:
         """Text under places of the horizontal axis."""
         return [
-            text(self.at_x(place), self.bottom + distance, note, size=size, anchor="middle", role="soft")
-            for place, note in zip(places, notes, strict=True)
+            text(self.at_x(value), self.bottom + distance, note, size=size, anchor="middle", role="soft")
+            for value, note in zip(values, notes, strict=True)
         ]
 
 
@@ -74,21 +74,17 @@ class Axes(NamedTuple):
         return Plot(left, top, width, height, self.low, self.high, self.spare, self.y_ticks)
 
 
-def axes_of(
+def fit_axes(
     series: Sequence[Series], *, x_names: Sequence[str] | None, y_label: str, percent: bool, from_zero: bool = False
 ) -> Axes:
-    """The axes that cover all series; the vertical one has its values and its name on its left.
-
-    Raises:
-        ValueError: if there is nothing to draw, or a series has no place for each value.
-    """
+    """The axes that cover all series; the vertical one has its values and its name on its left."""
     covered = _reach(series, percent=percent)
     y_ticks = nice_ticks(min([0.0, *covered]) if from_zero else min(covered), max(covered))
-    left = MARGIN + (18 if y_label else 0) + max(text_width(rounded(t, percent=percent), 11) for t in y_ticks) + 8
-    places = [x for one in series for x in one.x]
-    x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(places), max(places))
-    names = x_names if x_names is not None else [rounded(value) for value in x_ticks]
-    low, high = float(min([*places, *x_ticks])), float(max([*places, *x_ticks]))
+    left = MARGIN + (18 if y_label else 0) + max(text_width(format_value(t, percent=percent), 11) for t in y_ticks) + 8
+    xs = [x for curve in series for x in curve.x]
+    x_ticks = [float(i) for i in range(len(x_names))] if x_names is not None else nice_ticks(min(xs), max(xs))
+    names = x_names if x_names is not None else [format_value(value) for value in x_ticks]
+    low, high = float(min([*xs, *x_ticks])), float(max([*xs, *x_ticks]))
     # The space left free beyond the first and the last place.
     spare = (high - low or 1.0) * (0.5 / max(len(x_ticks), 1) if x_names is not None else 0.03)
     return Axes(left, x_ticks, names, y_ticks, low, high, spare)
@@ -103,43 +99,43 @@ def axis_labels(x_label: str, y_label: str, *, middle: tuple[Number, Number], fl
 
 def _reach(series: Sequence[Series], *, percent: bool) -> list[Number]:
     """The values that the vertical axis has to cover."""
-    values = [value for one in series for value in one.reach()]
-    if not values or any(len(one.x) != len(one.y) for one in series):
+    values = [value for curve in series for value in curve.reach()]
+    if not values or any(len(curve.x) != len(curve.y) for curve in series):
         raise ValueError("a line chart needs series with at least one place and one value for each")
-    if percent and all(0 <= value <= 1 for one in series for value in one.y):
+    if percent and all(0 <= value <= 1 for curve in series for value in curve.y):
         # Values are shares, so an error bar ends at 0 and 1.
         values = [min(max(value, 0.0), 1.0) for value in values]
     return values
 
 
-def band(one: Series, plot: Plot, *, role: str) -> str:
+def band(curve: Series, plot: Plot, *, role: str) -> str:
     """The range of the errors of a series, shaded."""
     at_y = plot.at_y
-    reached = sorted(zip(map(plot.at_x, one.x), one.ends(), strict=True))
-    edge = [(x, at_y(high)) for x, (_, high) in reached] + [(x, at_y(low)) for x, (low, _) in reversed(reached)]
-    path = "L".join(f"{number(x)} {number(y)}" for x, y in edge)
+    edges = sorted(zip(map(plot.at_x, curve.x), curve.ends(), strict=True))
+    outline = [(x, at_y(high)) for x, (_, high) in edges] + [(x, at_y(low)) for x, (low, _) in reversed(edges)]
+    path = "L".join(f"{number(x)} {number(y)}" for x, y in outline)
     return element("g", element("path", d=f"M{path}Z", **fill(role)), class_="sa-band", opacity=0.15)
 
 
-def path_of(one: Series, plot: Plot, *, shift: Number = 0.0) -> str:
+def trace(curve: Series, plot: Plot, *, shift: Number = 0.0) -> str:
     """The path of a line from place to place, from the left."""
-    points = sorted((plot.at_x(x) + shift, plot.at_y(value)) for x, value in zip(one.x, one.y, strict=True))
+    points = sorted((plot.at_x(x) + shift, plot.at_y(value)) for x, value in zip(curve.x, curve.y, strict=True))
     return "M" + "L".join(f"{number(x)} {number(y)}" for x, y in points)
 
 
 def line(
-    one: Series, index: int, plot: Plot, *, shift: Number = 0.0, percent: bool = False, whiskers: bool = False
+    curve: Series, index: int, plot: Plot, *, shift: Number = 0.0, percent: bool = False, whiskers: bool = False
 ) -> list[str]:
     """A line with a marker at each place, and its error bars if ``whiskers``."""
-    parts = [element("path", d=path_of(one, plot, shift=shift), **line_style(index))]
-    for place, value, reached in zip(one.x, one.y, one.ends(), strict=True):
-        x, y = plot.at_x(place) + shift, plot.at_y(value)
+    parts = [element("path", d=trace(curve, plot, shift=shift), **line_style(index))]
+    for x_value, value, ends in zip(curve.x, curve.y, curve.ends(), strict=True):
+        x, y = plot.at_x(x_value) + shift, plot.at_y(value)
         whisker = ""
-        if reached[0] < reached[1] and whiskers:
-            low, high = (number(plot.at_y(end)) for end in reached)
+        if ends[0] < ends[1] and whiskers:
+            low, high = (number(plot.at_y(end)) for end in ends)
             caps = f"M{number(x - 4)} {low}h8M{number(x - 4)} {high}h8M{number(x)} {low}V{high}"
             whisker = element("path", d=caps, **stroke(ink(index), 1.2))
-        hint = f"{one.name}, {rounded(place)}: {with_errors(value, reached, percent=percent)}"
+        hint = f"{curve.name}, {format_value(x_value)}: {format_with_errors(value, ends, percent=percent)}"
         parts.append(element("g", tooltip(hint) + whisker + marker(index, x, y), class_="sa-point"))
     return parts
 
@@ -170,8 +166,11 @@ def line_chart(
         percent: show values as percentages.
         bands: shade the range of the errors, in place of error bars.
         from_zero: start the vertical axis at zero.
-        width: width of the plot, without margins.
-        height: height of the plot, without margins.
+        width: width of the plot in pixels, without margins.
+        height: height of the plot in pixels, without margins.
+
+    Returns:
+        A self-contained SVG document; every point is one element of class ``sa-point``.
 
     Raises:
         ValueError: if there is nothing to draw or lengths differ.
@@ -183,10 +182,10 @@ def line_chart(
     """
     if counts is not None and series and len(counts) != len(series[0].x):
         raise ValueError(f"got {len(counts)} counts for the {len(series[0].x)} places of {series[0].name!r}")
-    axes = axes_of(series, x_names=x_names, y_label=y_label, percent=percent, from_zero=from_zero)
+    axes = fit_axes(series, x_names=x_names, y_label=y_label, percent=percent, from_zero=from_zero)
     left = axes.left
-    legend = series_legend(series, left, top_of(title) + 14, room=width, indent=32, sample=_sample)
-    top = top_of(title) + (24 + legend.below if legend.body else 4)
+    legend = series_legend(series, left, find_top(title) + 14, room=width, indent=32, sample=_sample)
+    top = find_top(title) + (24 + legend.below if legend.body else 4)
     plot = axes.plot(left, top, width, height)
 
     body = [*plot.rules(), *plot.values(percent=percent), *plot.below(axes.x_ticks, axes.x_names, 17, size=11)]
@@ -195,12 +194,12 @@ def line_chart(
         body += plot.below(series[0].x, notes, 31, size=9.5)
     if bands:
         # Below all lines, so that none is hidden.
-        body += [band(one, plot, role=ink(index)) for index, one in enumerate(series)]
+        body += [band(curve, plot, role=ink(index)) for index, curve in enumerate(series)]
     # Error bars at one place would hide each other; named places have room to set the series side by side.
-    apart = 5.0 if x_names is not None and not bands and any(one.errors is not None for one in series) else 0.0
-    for index, one in enumerate(series):
+    apart = 5.0 if x_names is not None and not bands and any(curve.errors is not None for curve in series) else 0.0
+    for index, curve in enumerate(series):
         shift = (index - (len(series) - 1) / 2) * apart
-        body += line(one, index, plot, shift=shift, percent=percent, whiskers=not bands)
+        body += line(curve, index, plot, shift=shift, percent=percent, whiskers=not bands)
     body += legend.body
     floor = plot.bottom + (34 if counts is not None else 20)
     body += axis_labels(x_label, y_label, middle=(left + width / 2, top + height / 2), floor=floor)
@@ -245,8 +244,11 @@ def line_panels(
         x_names: names of the places 0, 1, 2, ... of the horizontal axis; by default it is numeric.
         percent: show values as percentages.
         columns: number of panels side by side.
-        width: width of a panel, without the text beside it.
-        height: height of a panel, likewise.
+        width: width of a panel in pixels, without the text beside it.
+        height: height of a panel in pixels, without its heading and the text below it.
+
+    Returns:
+        A self-contained SVG document.
 
     Raises:
         ValueError: if there is nothing to draw, or ``columns`` is not positive.
@@ -259,22 +261,22 @@ def line_panels(
     """
     if not series or columns < 1:
         raise ValueError(f"expected at least one series and one column, got {len(series)} and {columns}")
-    axes = axes_of([baseline, *series], x_names=x_names, y_label=y_label, percent=percent)
+    axes = fit_axes([baseline, *series], x_names=x_names, y_label=y_label, percent=percent)
     left = axes.left
-    top = top_of(title) + _KEY
+    top = find_top(title) + _KEY
     rows = -(-len(series) // columns)
 
-    body = _key(baseline, left, top_of(title) + 10)
-    for index, one in enumerate(series):
+    body = _key(baseline, left, find_top(title) + 10)
+    for index, curve in enumerate(series):
         row, column = divmod(index, columns)
         corner = (left + column * (width + _GAP), top + row * (height + _HEADING + _GAP) + _HEADING)
         plot = axes.plot(*corner, width, height)
         drawn = [*plot.rules(), *(plot.values(percent=percent) if column == 0 else ())]
         # The places are written below the last panel of each column.
         drawn += plot.below(axes.x_ticks, axes.x_names, 15, size=9.5) if index + columns >= len(series) else []
-        drawn += [text(plot.left, plot.top - 7, one.name, size=11.5, width=width)]
-        drawn += [band(baseline, plot, role="soft"), band(one, plot, role=ink(0)), _grey(baseline, plot)]
-        body.append(element("g", "".join([*drawn, *line(one, 0, plot, percent=percent)]), class_="sa-panel"))
+        drawn += [text(plot.left, plot.top - 7, curve.name, size=11.5, width=width)]
+        drawn += [band(baseline, plot, role="soft"), band(curve, plot, role=ink(0)), _grey(baseline, plot)]
+        body.append(element("g", "".join([*drawn, *line(curve, 0, plot, percent=percent)]), class_="sa-panel"))
     floor = top + rows * (height + _HEADING + _GAP) - _GAP + 18
     right = left + min(columns, len(series)) * (width + _GAP) - _GAP
     middle = ((left + right) / 2, top + rows * (height + _HEADING + _GAP) / 2)
@@ -290,4 +292,4 @@ def _key(baseline: Series, left: Number, y: Number) -> list[str]:
 
 
 def _grey(baseline: Series, plot: Plot) -> str:
-    return element("g", tooltip(baseline.name) + element("path", d=path_of(baseline, plot), **_GREY))
+    return element("g", tooltip(baseline.name) + element("path", d=trace(baseline, plot), **_GREY))

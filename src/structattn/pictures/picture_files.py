@@ -24,36 +24,18 @@ _PIXELS_PER_INCH = 192.0
 _MOST_PIXELS = 100_000_000
 
 
-def check_formats(formats: Iterable[str], known: Iterable[str] = FORMATS) -> None:
-    """Check that pictures can be written, before any is drawn.
-
-    Raises:
-        ConfigError: for an unknown format; the message lists the known ones.
-        MissingExtra: for PNG or PDF without Typst.
-    """
-    known = tuple(known)
+def check_formats(formats: Iterable[str], choices: Iterable[str] = FORMATS) -> None:
+    """Refuse formats that cannot be written, before anything is drawn: unknown ones, PNG and PDF without Typst."""
+    choices = tuple(choices)
     for name in formats:
-        if name not in known:
-            raise ConfigError(f"unknown format {name!r}; known: {', '.join(known)}")
+        if name not in choices:
+            raise ConfigError(f"unknown format {name!r}; known: {', '.join(choices)}")
         if name in ("png", "pdf"):
             require("typst", "plot")
 
 
 def encode(svg: str, format: str) -> bytes:
-    """A picture as the bytes of a file.
-
-    Args:
-        svg: as the functions of this package return it.
-        format: ``svg``, ``png`` or ``pdf``.
-
-    Raises:
-        ConfigError: for an unknown format, a picture too large for PNG, or a text that is not SVG.
-        MissingExtra: for PNG or PDF without Typst.
-
-    Example:
-        >>> encode("<svg/>", "svg")
-        b'<svg/>'
-    """
+    """A picture as the bytes of an SVG, PNG or PDF file."""
     check_formats([format])
     if format == "svg":
         return svg.encode("utf-8")
@@ -70,13 +52,8 @@ def encode(svg: str, format: str) -> bytes:
     return compiled
 
 
-def format_of(path: str | os.PathLike[str]) -> str:
-    """The format that matches the ending of a file name, checked by ``check_formats``.
-
-    Example:
-        >>> format_of("heads.svg")
-        'svg'
-    """
+def choose_format(path: str | os.PathLike[str]) -> str:
+    """The format that matches the ending of a file name, checked by ``check_formats``."""
     ending = Path(path).suffix.removeprefix(".").lower()
     if ending not in FORMATS:
         raise ConfigError(f"{os.fspath(path)}: expected a file name that ends in .{', .'.join(FORMATS)}")
@@ -86,6 +63,10 @@ def format_of(path: str | os.PathLike[str]) -> str:
 
 def save(path: str | os.PathLike[str], svg: str) -> None:
     """Write a picture; the ending of the file, ``.svg``, ``.png`` or ``.pdf``, chooses the format.
+
+    Args:
+        path: the file, which appears whole or not at all.
+        svg: the picture, as the functions of this package return it.
 
     Raises:
         ConfigError: for another ending, or a picture too large for PNG.
@@ -99,6 +80,6 @@ def save(path: str | os.PathLike[str], svg: str) -> None:
         >>> path.read_text()[:4]
         '<svg'
     """
-    content = encode(svg, format_of(path))
+    content = encode(svg, choose_format(path))
     with replace_text(path) as stream:
         stream.buffer.write(content)

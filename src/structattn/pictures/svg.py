@@ -43,12 +43,7 @@ _WIDTHS = {
 
 
 class Picture(str):
-    """An SVG document.
-
-    Example:
-        >>> Picture("<svg/>") == "<svg/>", Picture("<svg/>")._repr_html_()
-        (True, '<div style="overflow-x:auto"><svg/></div>')
-    """
+    """An SVG document, which a notebook displays."""
 
     __slots__ = ()
 
@@ -58,33 +53,18 @@ class Picture(str):
 
 
 def escape(text: object) -> str:
-    """Text that is safe inside XML: markup is escaped, characters XML cannot carry become U+FFFD.
-
-    Example:
-        >>> escape('<b> & "c"')
-        '&lt;b&gt; &amp; &quot;c&quot;'
-    """
+    """Text that is safe inside XML: markup is escaped, characters XML cannot carry become U+FFFD."""
     return html.escape(_FORBIDDEN.sub("\ufffd", str(text)))
 
 
 def number(value: Number) -> str:
-    """A coordinate with at most two decimals and no trailing zeros.
-
-    Example:
-        >>> number(3.0), number(0.125), number(-0.001)
-        ('3', '0.12', '0')
-    """
+    """A coordinate with at most two decimals and no trailing zeros."""
     short = f"{value:.2f}".rstrip("0").rstrip(".")
     return "0" if short in {"-0", ""} else short
 
 
 def element(name: str, content: str = "", /, **attributes: object) -> str:
-    """One XML element; ``content`` is already escaped, ``None`` attributes are left out, ``_`` becomes ``-``.
-
-    Example:
-        >>> element("rect", x=1.5, stroke_width=2)
-        '<rect x="1.5" stroke-width="2"/>'
-    """
+    """One XML element; ``content`` is already escaped, ``None`` attributes are left out, ``_`` becomes ``-``."""
     parts = [name]
     for key, value in attributes.items():
         if value is not None:
@@ -125,7 +105,7 @@ def tooltip(content: str) -> str:
     return f"<title>{escape(content)}</title>"
 
 
-def isolated(word: str) -> str:
+def isolate(word: str) -> str:
     """A word for a tooltip, isolated so that right-to-left script does not reorder its neighbours."""
     return word if word.isascii() else f"\u2068{word}\u2069"
 
@@ -146,8 +126,7 @@ def text(
 ) -> str:
     """A line of text; if it is wider than ``width`` it is cut with an ellipsis and shown whole in a tooltip.
 
-    ``anchor`` is ``start``, ``middle`` or ``end``; ``halo`` puts paper behind the letters, for text on lines;
-    ``inert`` lets the pointer through to what lies below.
+    ``halo`` puts paper behind the letters, for text on lines; ``inert`` lets the pointer through to what lies below.
     """
     shown = shorten(visible(content), width, size)
     body = escape(shown) + (tooltip(content) if shown != visible(content) else "")
@@ -167,58 +146,39 @@ def text(
 
 
 def visible(word: str) -> str:
-    """A word in visible form: the empty word and blanks get signs of their own.
-
-    Example:
-        >>> visible("dog"), visible(""), visible(" ")
-        ('dog', '∅', '␣')
-    """
+    """A word in visible form: the empty word and blanks get signs of their own."""
     if not word:
         return "∅"
     return word if word.strip() else "␣" * len(word)
 
 
 def shorten(content: str, width: Number, size: Number) -> str:
-    """The content, or as much of its beginning as fits into ``width`` with an ellipsis.
-
-    Example:
-        >>> shorten("Donaudampfschifffahrt", 60, 12)
-        'Donaud…'
-    """
+    """The content, or as much of its beginning as fits into ``width`` with an ellipsis."""
     if text_width(content, size) <= width:
         return content
-    kept = ""
+    start = ""
     for character in content:
-        if text_width(kept + character + "…", size) > width:
+        if text_width(start + character + "…", size) > width:
             break
-        kept += character
-    return kept.rstrip() + "…"
+        start += character
+    return start.rstrip() + "…"
 
 
 def text_width(content: str, size: Number = 12.0) -> Number:
     """An estimate of the width of a line, in pixels, that errs on the wide side.
 
     Wide and full-width characters (CJK, emoji) count one em, combining marks nothing.
-
-    Example:
-        >>> text_width("語語", 10), text_width("e\u0301", 10) == text_width("e", 10)
-        (20.0, True)
     """
     return size * math.fsum(map(_character_width, content))  # the same bits in every version of Python
 
 
 def is_right_to_left(words: Iterable[str]) -> bool:
-    """Whether most letters of a sentence belong to a script that runs from right to left.
-
-    Example:
-        >>> is_right_to_left(["שלום", "OK"]), is_right_to_left(["hello"])
-        (True, False)
-    """
+    """Whether most letters of a sentence belong to a script that runs from right to left."""
     directions = [unicodedata.bidirectional(character) for word in words for character in word]
     return 2 * sum(d in {"R", "AL"} for d in directions) > sum(d in {"R", "AL", "L"} for d in directions)
 
 
-def top_of(title: str | None) -> Number:
+def find_top(title: str | None) -> Number:
     """Where the drawing begins: below the margin, and below the title if there is one."""
     return MARGIN + (30.0 if title else 0.0)
 
@@ -226,12 +186,7 @@ def top_of(title: str | None) -> Number:
 def picture(width: Number, height: Number, body: Sequence[str], *, label: str, title: str | None = None) -> Picture:
     """A whole SVG document on its own paper, with the rules for dark screens that it uses.
 
-    Args:
-        width: width in pixels; more if the title needs it.
-        height: height in pixels.
-        body: elements, back to front.
-        label: what the picture shows, for readers who cannot see it.
-        title: a heading, above ``top_of(title)``.
+    The body is drawn back to front; the label is for readers who cannot see it.
     """
     heading = [text(MARGIN, MARGIN + 14, title, size=TITLE_SIZE, weight=BOLD)] if title else []
     width = math.ceil(max(width, 2 * MARGIN + text_width(title or "", TITLE_SIZE) * 1.15))
@@ -249,32 +204,19 @@ def picture(width: Number, height: Number, body: Sequence[str], *, label: str, t
 
 
 def stack(pictures: Sequence[str]) -> str:
-    """Pictures below each other, as one SVG document.
-
-    Args:
-        pictures: as the functions of this package return them.
-
-    Raises:
-        ValueError: if there are no pictures, or for a text that is not one.
-
-    Example:
-        >>> from structattn.pictures import heatmap
-        >>> one = heatmap(["a"], ["b"], [[1]])
-        >>> stack([one, one]).count("<svg")
-        3
-    """
+    """Pictures below each other, as one SVG document."""
     if not pictures:
         raise ValueError("expected at least one picture, got none")
     body, labels = [], []
     top, widest = 0.0, 0
-    for one in pictures:
-        found = _SIZE.match(one)
-        if found is None:
-            raise ValueError(f"expected a picture of structattn.pictures, got {one[:40]!r}")
-        body.append(one.replace("<svg ", f'<svg y="{number(top)}" ', 1))
-        top += int(found[2]) + MARGIN
-        widest = max(widest, int(found[1]))
-        labels.append(found[3])
+    for svg in pictures:
+        match = _SIZE.match(svg)
+        if match is None:
+            raise ValueError(f"expected a picture of structattn.pictures, got {svg[:40]!r}")
+        body.append(svg.replace("<svg ", f'<svg y="{number(top)}" ', 1))
+        top += int(match[2]) + MARGIN
+        widest = max(widest, int(match[1]))
+        labels.append(match[3])
     return picture(widest, top - MARGIN, body, label=html.unescape("; ".join(labels)))
 
 
@@ -284,9 +226,9 @@ def _dark_rule(kind: str, role: str) -> str:
 
 
 def _character_width(character: str) -> Number:
-    known = _WIDTHS.get(character)
-    if known is not None:
-        return known
+    width = _WIDTHS.get(character)
+    if width is not None:
+        return width
     if unicodedata.combining(character) or unicodedata.category(character) in {"Mn", "Me", "Cf"}:
         return 0.0
     if unicodedata.east_asian_width(character) in {"W", "F"}:

@@ -6,21 +6,21 @@ from dataclasses import replace
 from structattn.pictures.arc_diagram import Arc, arc_diagram
 from structattn.pictures.cells import draw_colour_bar
 from structattn.pictures.colours import Limits, Scale
-from structattn.pictures.drawn_numbers import Number, tick, vector, vector_of
+from structattn.pictures.drawn_numbers import Number, format_tick, to_list, vector
 from structattn.pictures.svg import (
     MARGIN,
     colour,
     element,
     fill,
+    find_top,
     is_right_to_left,
-    isolated,
+    isolate,
     number,
     picture,
     stroke,
     text,
     text_width,
     tooltip,
-    top_of,
     visible,
 )
 from structattn.syntax.constituency_tree import ConstituencyTree, Span
@@ -96,24 +96,10 @@ def tree_arcs(
     *,
     roles: Sequence[str] | None = None,
 ) -> list[Arc]:
-    """One arc for each word, from its head.
-
-    Args:
-        heads: CoNLL ids, 0 for the root.
-        labels: the relation of each word to its head.
-        weights: weight of each arc, between 0 and 1.
-        roles: the ink of each arc.
-
-    Raises:
-        ValueError: if lengths disagree or a weight is not finite.
-
-    Example:
-        >>> [(arc.start, arc.end, arc.label) for arc in tree_arcs([2, 0])]
-        [(1, 0, ''), (None, 1, 'root')]
-    """
-    for what, given in (("labels", labels), ("weights", weights)):
-        if given is not None and len(given) != len(heads):
-            raise ValueError(f"got {len(given)} {what} for {len(heads)} words")
+    """One arc for each word, from its head (a CoNLL id), with its relation, weight and ink."""
+    for kind, entries in (("labels", labels), ("weights", weights)):
+        if entries is not None and len(entries) != len(heads):
+            raise ValueError(f"got {len(entries)} {kind} for {len(heads)} words")
     strengths = None if weights is None else vector(weights, "weights")
     return [
         Arc(
@@ -128,7 +114,7 @@ def tree_arcs(
 
 
 def _heads(words: Sequence[str], heads: DependencyTree | Sequence[int]) -> list[int]:
-    ids = [int(head) for head in (heads.heads if isinstance(heads, DependencyTree) else vector_of(heads))]
+    ids = [int(head) for head in (heads.heads if isinstance(heads, DependencyTree) else to_list(heads))]
     if len(ids) != len(words):
         raise ValueError(f"got {len(ids)} heads for {len(words)} words")
     for word, head in enumerate(ids, start=1):
@@ -182,18 +168,19 @@ def constituency_tree(
     if tags is None and any(tree.tags):
         tags = [tag or "" for tag in tree.tags]
     shades = None if values is None else vector(values, "values")
-    for what, given, expected in (("words", words, tree.words), ("tags", tags, words), ("values", shades, tree.spans)):
-        if given is not None and len(given) != len(expected):
-            raise ValueError(f"got {len(given)} {what}; expected {len(expected)}")
+    lengths = {"words": (words, tree.words), "tags": (tags, words), "values": (shades, tree.spans)}
+    for kind, (entries, expected) in lengths.items():
+        if entries is not None and len(entries) != len(expected):
+            raise ValueError(f"got {len(entries)} {kind}; expected {len(expected)}")
     scale = None if shades is None else (limits or Limits()).scale(shades)
     levels = _levels(tree)
-    places = _leaf_places(words, tree.spans, tags)
-    reach = places[-1] + text_width(visible(words[-1]), _WORD) / 2 if words else 40.0
+    word_centres = _space_leaves(words, tree.spans, tags)
+    reach = word_centres[-1] + text_width(visible(words[-1]), _WORD) / 2 if words else 40.0
     if is_right_to_left(words):
-        places = [reach + MARGIN - place for place in places]
-    centres = _centres(tree, places)
+        word_centres = [reach + MARGIN - centre for centre in word_centres]
+    centres = _centre_phrases(tree, word_centres)
 
-    top = top_of(title) + 4
+    top = find_top(title) + 4
     floor = top + _BOX + max(levels, default=-1) * _LEVEL + (_LEVEL if tree.spans else 0.0)
     heights = [floor - (level + 1) * _LEVEL for level in levels]
     word_top = floor + (4 if tags is None else 0)
@@ -203,24 +190,24 @@ def constituency_tree(
         if parent >= 0
     ]
     links += [
-        (centres[parent], heights[parent] + _BOX / 2, places[leaf], word_top - 6)
+        (centres[parent], heights[parent] + _BOX / 2, word_centres[leaf], word_top - 6)
         for leaf, parent in enumerate(tree.leaf_parents)
         if parent >= 0
     ]
     path = "".join(_edge(*link) for link in links)
     body = [element("path", d=path, **stroke("soft", 1.0))] if path else []
     for i, (label, start, end) in enumerate(tree.spans):
-        hint = f"{label}: {' '.join(isolated(visible(word)) for word in words[start:end])}"
+        hint = f"{label}: {' '.join(isolate(visible(word)) for word in words[start:end])}"
         value = None if shades is None else shades[i]
         body.append(_phrase(label, centres[i], heights[i], hint=hint, scale=scale, value=value))
     base = word_top + (6 if tags is None else 22)
     if tags is not None:
         body += [
             text(x, word_top + 6, tag, size=10.5, anchor="middle", role="soft")
-            for x, tag in zip(places, tags, strict=True)
+            for x, tag in zip(word_centres, tags, strict=True)
             if tag
         ]
-    body += [text(x, base + 5, word, size=_WORD, anchor="middle") for x, word in zip(places, words, strict=True)]
+    body += [text(x, base + 5, word, size=_WORD, anchor="middle") for x, word in zip(word_centres, words, strict=True)]
     width = reach + MARGIN + 4
     if scale is not None:
         body += draw_colour_bar(scale, width + 12, top + 16, length=90, label=value_label)
@@ -241,7 +228,7 @@ def _phrase(label: str, x: Number, y: Number, *, hint: str, scale: Scale | None,
     if scale is None or value is None:
         paint, role, shown = fill("chip"), "ink", hint
     else:
-        paint, role, shown = colour(scale, value), scale.text_role(value), f"{hint}: {tick(value)}"
+        paint, role, shown = colour(scale, value), scale.text_role(value), f"{hint}: {format_tick(value)}"
     box = element("rect", x=x - width / 2, y=y - _BOX / 2, width=width, height=_BOX, rx=5, **paint)
     outline = element("rect", x=x - width / 2, y=y - _BOX / 2, width=width, height=_BOX, rx=5, **stroke("rule"))
     letters = text(x, y + 4.3, label, size=12, anchor="middle", role=role)
@@ -258,11 +245,11 @@ def _levels(tree: ConstituencyTree) -> list[int]:
     return levels
 
 
-def _centres(tree: ConstituencyTree, places: Sequence[Number]) -> list[Number]:
+def _centre_phrases(tree: ConstituencyTree, word_centres: Sequence[Number]) -> list[Number]:
     below: list[list[Number]] = [[] for _ in tree.spans]
     for leaf, parent in enumerate(tree.leaf_parents):
         if parent >= 0:
-            below[parent].append(places[leaf])
+            below[parent].append(word_centres[leaf])
     centres = [0.0] * len(tree.spans)
     for node, parent in reversed(list(enumerate(tree.parents))):
         centres[node] = (min(below[node]) + max(below[node])) / 2
@@ -271,7 +258,8 @@ def _centres(tree: ConstituencyTree, places: Sequence[Number]) -> list[Number]:
     return centres
 
 
-def _leaf_places(words: Sequence[str], spans: Sequence[Span], tags: Sequence[str] | None) -> list[Number]:
+def _space_leaves(words: Sequence[str], spans: Sequence[Span], tags: Sequence[str] | None) -> list[Number]:
+    """The horizontal centre of each word, such that its tag and the labels of phrases over it alone have room."""
     widths = [
         max(text_width(visible(word), _WORD), text_width(tags[i], 10.5) if tags is not None else 0.0, 14.0)
         for i, word in enumerate(words)
@@ -279,7 +267,7 @@ def _leaf_places(words: Sequence[str], spans: Sequence[Span], tags: Sequence[str
     for label, start, end in spans:
         if end - start == 1:
             widths[start] = max(widths[start], text_width(label, 12) + 12)
-    places: list[Number] = []
+    centres: list[Number] = []
     for index, width in enumerate(widths):
-        places.append(places[-1] + (widths[index - 1] + width) / 2 + 16 if places else MARGIN + width / 2)
-    return places
+        centres.append(centres[-1] + (widths[index - 1] + width) / 2 + 16 if centres else MARGIN + width / 2)
+    return centres
