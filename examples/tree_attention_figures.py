@@ -35,7 +35,8 @@ from structattn.layers import tree_operator
 from structattn.pictures import Limits, Names, Panel, Series, heatmap, heatmap_grid, line_chart
 from structattn.priors import Subtree
 from structattn.training import RunFolder, load, load_config
-from structattn.training.examples import read_split, task_of
+from structattn.training.examples import read_split
+from structattn.training.plan import plan_run
 from structattn.training.result import read_result
 
 
@@ -111,7 +112,7 @@ def figures_of_a_tree(brackets: str, model: str | None) -> Iterator[tuple[str, s
 
 def figure_by_attractors(runs: dict[str, list[str]], part: Literal["dev", "test"]) -> Iterator[tuple[str, str]]:
     config = load_config(RunFolder(next(iter(runs.values()))[0]).config)
-    examples = getattr(read_split(config, task_of(config)), part)
+    examples = getattr(read_split(plan_run(config)), part)
     files = {name: [RunFolder(run).predictions(part) for run in folders] for name, folders in runs.items()}
     parts = binned_accuracy(files, examples, value=num_attractors, edges=range(5))
     print("attractors\t" + "\t".join(parts.names))
@@ -127,7 +128,7 @@ def learning_curve(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:
     for name, folders in runs.items():
         for folder in map(RunFolder, folders):
             config = load_config(folder.config)
-            task = task_of(config)
+            task = plan_run(config).task
             metric = task.main_metric.name
             value = read_result(folder).metrics[metric]
             found.setdefault(name, {}).setdefault(len(read_split(config, task).train), []).append(value)

@@ -37,6 +37,7 @@ from structattn.training import (
 from structattn.training.examples import read_split
 from structattn.training.inputs import inputs_of
 from structattn.training.optimization import build_schedule
+from structattn.training.plan import plan_run
 from structattn.training.preparation import prepare_model
 from structattn.training.sampler import TokenBatchSampler
 
@@ -464,7 +465,7 @@ def test_a_run_without_any_file_is_decided_by_its_seed(tmp_path: Path) -> None:
     assert "correct_prefix_depth6" not in first.metrics
     assert "correct_prefix_depth6" in first.test
     model = load(first.folder)
-    examples = read_split(small(tmp_path), get_task("transduction")).dev
+    examples = read_split(plan_run(small(tmp_path))).dev
     assert model.evaluate(examples).metrics == pytest.approx(dict(first.metrics))
     found = compare(first.folder, again.folder, metric="correct_prefix", split="test", samples=50)
     assert found.differences[0].significance.difference == 0.0
@@ -547,10 +548,10 @@ def test_a_saved_model_answers_as_before(tmp_path: Path, source: Any, target: An
     table = write(tmp_path / "train.tsv", "".join(f"wort{i} oder nicht\tword{i} or not\n" for i in range(8)))
     decoder = DecoderConfig(source=source, target=target, vocab_size=30)
     config = RunConfig("translation", "lstm", DataConfig(str(table)), options={"dim": 6}, decoder=decoder)
-    task = get_task("translation")
     torch.manual_seed(1)
-    split = read_split(config, task)
-    model = prepare_model(config, task, split).eval()
+    plan = plan_run(config)
+    split = read_split(plan)
+    model = prepare_model(plan, split).eval()
     assert isinstance(model, SequenceModel)
     model.save_pretrained(tmp_path / "model")
     again = load(tmp_path / "model")

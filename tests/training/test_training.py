@@ -39,6 +39,7 @@ from structattn.training import (
 from structattn.training.examples import read_split
 from structattn.training.folder import plain
 from structattn.training.optimization import build_optimizer, build_schedule
+from structattn.training.plan import plan_run
 from structattn.training.preparation import prepare_model
 from structattn.training.sampler import LengthBatchSampler
 
@@ -497,7 +498,7 @@ def test_a_run_goes_on_with_another_number_of_processes(data: DataConfig, tmp_pa
 
 def split_of(data: DataConfig, **fields: Any) -> Any:
     config = dataclasses.replace(configure(data), **fields)
-    return read_split(config, get_task(config.task))
+    return read_split(plan_run(config))
 
 
 def test_holdout_is_the_same_for_every_seed(data: DataConfig) -> None:
@@ -591,7 +592,7 @@ def test_frozen_words_are_those_of_dev_with_a_vector(tmp_path: Path) -> None:
     for frozen, words in (("dev", ("lovely",)), ("all", ("lovely", "unheard")), ("none", ())):
         data = DataConfig(str(train), dev=str(dev), vectors=str(vectors), frozen=frozen)
         config = configure(data)
-        model = prepare_model(config, get_task("classification"), split_of(data))
+        model = prepare_model(plan_run(config), split_of(data))
         vocabulary = model.vocabulary
         assert vocabulary.words[len(vocabulary) - vocabulary.num_frozen :] == words
         embedder = model.encoder.embedder
@@ -608,7 +609,7 @@ def test_frozen_words_are_those_of_dev_with_a_vector(tmp_path: Path) -> None:
         ({"name": "backbone"}, "data.vectors: embedder 'backbone' has no table of word vectors"),
     ):
         with pytest.raises(ConfigError, match=message):
-            prepare_model(dataclasses.replace(config, embedder=embedder), get_task("classification"), split_of(data))
+            prepare_model(plan_run(dataclasses.replace(config, embedder=embedder)), split_of(data))
 
 
 def test_uniform_values_reach_all_but_normalisations_given_vectors_and_empty_rows(
@@ -618,7 +619,7 @@ def test_uniform_values_reach_all_but_normalisations_given_vectors_and_empty_row
     vectors.write_text("good 7 7 7 7 7 7 7 7\n", encoding="utf-8")
     given = dataclasses.replace(data, vectors=str(vectors))
     config = dataclasses.replace(configure(given), optimization=OptimizationConfig(initial_range=0.01))
-    model = prepare_model(config, get_task("classification"), split_of(given))
+    model = prepare_model(plan_run(config), split_of(given))
     table = model.encoder.embedder.weight
     assert table[model.vocabulary["good"]].tolist() == [7.0] * 8
     assert not table[:2].any()
@@ -638,7 +639,7 @@ def test_classifier_options_reach_the_model(data: DataConfig) -> None:
     config = dataclasses.replace(
         configure(data), classifier=ClassifierConfig(hidden=5, activation="elu", output_bias=False)
     )
-    model = prepare_model(config, get_task("classification"), split_of(data))
+    model = prepare_model(plan_run(config), split_of(data))
     assert model.classifier.first.out_features == 5
     assert model.classifier.second.bias is None
     assert isinstance(model.classifier.activation, torch.nn.ELU)

@@ -110,7 +110,8 @@ def _examples(run: str, model: "TaskModel", *, data: str | None, data_format: st
 
 def _of_run(run: str) -> "tuple[list[Example], list[Any]]":
     """The test data of a run, or else its development data, and the run's predictions; none without a run."""
-    from structattn.training.examples import examples_of, read_split, task_of
+    from structattn.training.examples import examples_of, read_split
+    from structattn.training.plan import plan_run
 
     folder = RunFolder(run)
     if not folder.config.is_file():
@@ -118,11 +119,11 @@ def _of_run(run: str) -> "tuple[list[Example], list[Any]]":
     config = load_config(folder.config)
     name = "test" if config.folds is not None or config.data.test is not None else "dev"
     try:
-        path = getattr(config.data, name)
+        path, plan = getattr(config.data, name), plan_run(config)
         if path is None or config.folds is not None:
-            found = list(getattr(read_split(config, task_of(config)), name))
+            found = list(getattr(read_split(plan), name))
         else:
-            found = list(map(task_of(config).limited, examples_of(task_of(config), path, config.data)))
+            found = list(map(plan.task.limited, examples_of(plan.task, path, config.data)))
         rows = {row["id"]: row["predicted"] for row in read_json_lines(folder.predictions(name))}
     except StructAttnError as error:
         LOGGER.warning("no examples to choose from: %s", error)

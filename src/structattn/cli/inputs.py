@@ -15,8 +15,9 @@ from structattn.parsing.parsers import check_parser
 from structattn.syntax import Sentence
 from structattn.tasks import Task
 from structattn.training.config import DataConfig, load_config
-from structattn.training.examples import read_split, task_of
+from structattn.training.examples import read_split
 from structattn.training.folder import RunFolder
+from structattn.training.plan import plan_run
 
 Item = TypeVar("Item")
 
@@ -124,8 +125,7 @@ def examples_of_run(run: str) -> Sequence[Example]:
     folder = RunFolder(run)
     if not folder.config.is_file():
         raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
-    config = load_config(folder.config)
-    return read_split(config, task_of(config)).dev
+    return read_split(plan_run(load_config(folder.config))).dev
 
 
 def text_example(task: Task, texts: Sequence[str]) -> Example:

@@ -13,8 +13,8 @@ from structattn.cli.lines import figures
 from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
 from structattn.training.config import RunConfig
-from structattn.training.examples import check_run
 from structattn.training.folder import RunFolder, plain
+from structattn.training.plan import plan_run
 
 if TYPE_CHECKING:
     from structattn.training import RunResult
@@ -52,17 +52,22 @@ def command(
     if adapter is not None:
         config = dataclasses.replace(config, options={**config.options, "adapter": adapter})
     chosen = None if seeds is None else parse_seeds(seeds, "--seeds")
-    groups = [[one] if chosen is None else one_config_per_seed(one, chosen) for one in one_config_per_encoder(config)]
-    for one in itertools.chain(*groups):
-        check_run(one)
-        if one.out is not None:
-            RunFolder(one.out).check_free(plain(one), resume=resume, overwrite=overwrite)
+    configs = one_config_per_encoder(config)
+    groups = [
+        [plan_run(run) for run in ([config] if chosen is None else one_config_per_seed(config, chosen))]
+        for config in configs
+    ]
+    for plan in itertools.chain(*groups):
+        if plan.config.out is not None:
+            RunFolder(plan.config.out).check_free(plain(plan.config), resume=resume, overwrite=overwrite)
+    from structattn.training.run import run_plan
+
     for group in groups:
         results = []
-        for one in group:
-            results.append(training.run(one, resume=resume, overwrite=overwrite, trust_code=trust_code))
+        for plan in group:
+            results.append(run_plan(plan, resume=resume, overwrite=overwrite, trust_code=trust_code))
             if training.is_first_process():
-                yield _json(one, results[-1]) if json else _line(results[-1])
+                yield _json(plan.config, results[-1]) if json else _line(results[-1])
         if len(results) > 1 and training.is_first_process() and not json:
             yield from _summary(results)
 

@@ -5,7 +5,7 @@ from typing import Any
 
 from structattn.data.model_card import Trained, write_card
 from structattn.files.json_yaml import read_json
-from structattn.training.examples import FROM_PYTHON
+from structattn.training.config import FROM_PYTHON
 from structattn.training.folder import RunFolder
 
 

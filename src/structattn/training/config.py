@@ -23,6 +23,8 @@ from structattn.training.optimization_config import OptimizationConfig, Tracker
 if TYPE_CHECKING:
     import jsonargparse
 
+FROM_PYTHON = "python:"
+"""The prefix of the checksum that replaces a path, for examples that were not read from a file."""
 Supervision = Literal["none", "all", "unique", "weighted", "nodes"]
 Frozen = Literal["none", "dev", "all"]
 

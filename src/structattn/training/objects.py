@@ -10,8 +10,8 @@ from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.options.checking import suggest
 from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
-from structattn.training.config import DataConfig, RunConfig
-from structattn.training.examples import FROM_PYTHON, Data, examples_of, labelled_examples
+from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig
+from structattn.training.examples import Data, examples_of, labelled_examples
 from structattn.training.inputs import inputs_of
 from structattn.training.models import load_task_model
 from structattn.training.result import RunResult

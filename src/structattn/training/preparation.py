@@ -11,16 +11,17 @@ import torch
 from structattn.data import PhraseTrees, load_vectors, vector_words, vectors_dim
 from structattn.errors import ConfigError, ParseError
 from structattn.files.text import parse_json, read_lines, read_text
-from structattn.tasks import ModelConfig, Task, TaskModel, model_class
+from structattn.tasks import ModelConfig, TaskModel, model_class
 from structattn.training import machine
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import Split
 from structattn.training.initial import draw_uniform, has_word_vectors
+from structattn.training.plan import RunPlan
 
 LOGGER = logging.getLogger("structattn.training")
 
 
-def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
+def prepare_model(plan: RunPlan, split: Split) -> TaskModel:
     """A fresh model for the training data; draws its parameters from torch's generator.
 
     Raises:
@@ -28,7 +29,7 @@ def prepare_model(config: RunConfig, task: Task, split: Split) -> TaskModel:
             their words, or uniform initialisation of a pretrained backbone.
         ParseError: for malformed vectors.
     """
-    data = config.data
+    config, task, data = plan.config, plan.task, plan.config.data
     made_of = ModelConfig(
         config.encoder,
         config.options,

@@ -25,13 +25,14 @@ from structattn.tasks.memory import check_memory
 from structattn.training import machine
 from structattn.training.batches import BatchesAhead, batches_of
 from structattn.training.config import RunConfig, load_config
-from structattn.training.examples import Split, check_run, files_of_run, read_split, summaries_of
+from structattn.training.examples import Split, read_split, summarise_split
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
 from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load
+from structattn.training.plan import RunPlan, plan_run
 from structattn.training.preparation import count_parameters, prepare_model
 from structattn.training.result import RunResult, result_of
 from structattn.training.sampler import BatchSampler
@@ -76,21 +77,26 @@ def run(
         ParseError: with file and line, for malformed data.
         MissingExtra: if the extra ``train`` is not installed.
     """
+    plan = plan_run(config, task=task, examples=examples)
+    return run_plan(plan, resume=resume, overwrite=overwrite, trust_code=trust_code)
+
+
+def run_plan(plan: RunPlan, *, resume: bool = False, overwrite: bool = False, trust_code: bool = False) -> RunResult:
+    """The same, for a configuration that has been checked and resolved."""
+    config = plan.config
     if resume and config.out is None:
         raise ConfigError("resume needs out: the run folder to resume")
-    task = check_run(config, task)
-    given: dict[str, Any] = {"examples": examples, "trust_code": trust_code}
     if config.folds is not None and config.fold is None:
-        work = functools.partial(_cross_validate, config, task, resume=resume, **given)
+        work = functools.partial(_cross_validate, plan, resume=resume, trust_code=trust_code)
     else:
-        work = functools.partial(_train, config, task, **given)
+        work = functools.partial(_train, plan, trust_code=trust_code)
     return carry_out(
         config,
         lambda: _new_folder(config) if config.out is None else Path(config.out),
         work,
         result_of,
         name="train",
-        files=files_of_run(config.data),
+        files=plan.files,
         resume=resume,
         overwrite=overwrite,
     )
@@ -166,21 +172,14 @@ def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: i
     return entropy / max(words, 1)
 
 
-def _train(
-    config: RunConfig,
-    task: Task,
-    folder: RunFolder,
-    accelerator: Any,
-    *,
-    examples: Mapping[str, Sequence[Example]] | None,
-    trust_code: bool,
-) -> Mapping[str, Any]:
-    split, find_trees = find_missing_trees(config, task, read_split(config, task, examples))
+def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bool) -> Mapping[str, Any]:
+    config, task = plan.config, plan.task
+    split, find_trees = find_missing_trees(plan, read_split(plan))
     if machine.is_first():
-        for summary in summaries_of(config, task, split):
+        for summary in summarise_split(plan, split):
             summary.log(LOGGER)
     torch.manual_seed(config.seed)
-    model = prepare_model(config, task, split)
+    model = prepare_model(plan, split)
     model.find_trees = find_trees
     if config.init is not None:
         start_from(model, config.init, trust_code=trust_code)
@@ -248,24 +247,14 @@ def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], dev
     return dict(evaluation.metrics)
 
 
-def _cross_validate(
-    config: RunConfig,
-    task: Task,
-    folder: RunFolder,
-    _: Any,
-    *,
-    examples: Mapping[str, Sequence[Example]] | None,
-    resume: bool,
-    trust_code: bool,
-) -> Mapping[str, Any]:
+def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, trust_code: bool) -> Mapping[str, Any]:
     results = []
-    for fold in range(1, (config.folds or 0) + 1):
-        place = folder.path / f"fold{fold:02d}"
-        one = dataclasses.replace(config, fold=fold, out=str(place))
-        again = resume and place.exists()
-        results.append(run(one, examples=examples, resume=again, trust_code=trust_code))
+    for fold in range(1, (plan.config.folds or 0) + 1):
+        path = folder.path / f"fold{fold:02d}"
+        fold_plan = plan.with_config(fold=fold, out=str(path))
+        results.append(run_plan(fold_plan, resume=resume and path.exists(), trust_code=trust_code))
     metrics: dict[str, float] = {}
-    for name in task.metrics:
+    for name in plan.task.metrics:
         values = [result.test[name] for result in results]
         metrics |= {name: mean(values), f"{name}_sd": stdev(values)}
     if machine.is_first():
@@ -275,11 +264,11 @@ def _cross_validate(
         RunResult(
             folder.path,
             metrics,
-            test={name: metrics[name] for name in task.metrics},
+            test={name: metrics[name] for name in plan.task.metrics},
             parameters=results[0].parameters,
             seconds=round(sum(result.seconds for result in results), 2),
         ),
-        task,
+        plan.task,
     )
 
 

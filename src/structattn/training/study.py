@@ -21,9 +21,9 @@ from structattn.errors import ConfigError, naming, require
 from structattn.files.json_yaml import read_json, read_yaml, write_json
 from structattn.options.checking import suggest
 from structattn.training.config import RunConfig, save_config
-from structattn.training.examples import check_run
 from structattn.training.folder import RunFolder, plain
 from structattn.training.history import History
+from structattn.training.plan import plan_run
 
 Sampler = Literal["tpe", "random"]
 STUDY, BEST = "study.json", "best.yaml"
@@ -83,7 +83,7 @@ def sweep(
         raise ConfigError(f"trials: expected at least 1, got {trials}")
     distributions = _distributions(space)
     first = with_values(config, {name: one[0] if isinstance(one, list) else one["low"] for name, one in space.items()})
-    task = check_run(RunConfig.from_dict(first.to_dict()))
+    task = plan_run(RunConfig.from_dict(first.to_dict())).task
     optuna = require("optuna", "sweep")
     out, metric = Path(config.out), task.main_metric
     samplers = {

@@ -13,11 +13,11 @@ from structattn.layers.modes import evaluating
 from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
 from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.tasks import Task
 from structattn.tasks.items import num_words
 from structattn.training import machine
-from structattn.training.config import DataConfig, RunConfig
+from structattn.training.config import DataConfig
 from structattn.training.examples import Split
+from structattn.training.plan import RunPlan
 from structattn.training.preparation import prepare_model
 
 LOGGER = logging.getLogger("structattn.training")
@@ -25,7 +25,7 @@ LOGGER = logging.getLogger("structattn.training")
 _TRIED = 64
 
 
-def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Split, MissingTrees | None]:
+def find_missing_trees(plan: RunPlan, split: Split) -> tuple[Split, MissingTrees | None]:
     """The data of a run with the trees that its encoder needs, and their finder, ``None`` if no tree was missing.
 
     Which trees the encoder needs is found by running it on sentences that have none. Phrase trees are derived from
@@ -34,13 +34,13 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
     Raises:
         ConfigError: for an unknown parser.
         MissingExtra: if the parser's package is not installed.
-        MissingStructure: if trees are missing and ``config.data.parser`` is ``none``.
+        MissingStructure: if trees are missing and ``data.parser`` is ``none``.
     """
-    parser = config.data.parser or DEFAULT_PARSER
+    parser = plan.config.data.parser or DEFAULT_PARSER
     # A tree that is the answer of a task must not be found beforehand, and streamed data have been parsed.
-    if parser == "none" or task.answer == "tree" or config.data.streaming:
+    if parser == "none" or plan.task.answer == "tree" or plan.config.data.streaming:
         return split, None
-    needed = _needed_trees(config, task, split)
+    needed = _needed_trees(plan, split)
     if not needed:
         return split, None
     find_trees = MissingTrees(parser, structures=needed)
@@ -58,7 +58,7 @@ def find_missing_trees(config: RunConfig, task: Task, split: Split) -> tuple[Spl
     return whole, find_trees
 
 
-def _needed_trees(config: RunConfig, task: Task, split: Split) -> frozenset[str]:
+def _needed_trees(plan: RunPlan, split: Split) -> frozenset[str]:
     """The trees that the model asks for when sentences lack them; stand-ins replace those that can be parsed."""
     # The shortest of each kind comes last, so it is the one that is kept and encoded.
     longest_first = sorted((*split.train, *split.dev, *split.test), key=num_words, reverse=True)
@@ -67,17 +67,17 @@ def _needed_trees(config: RunConfig, task: Task, split: Split) -> frozenset[str]
     if not bare:
         return frozenset()
     # The labels of phrases that a model is trained on are answers too.
-    findable = {"dependency"} if (config.data.phrases or task.phrases) != "none" else set(STRUCTURES)
+    findable = {"dependency"} if (plan.config.data.phrases or plan.task.phrases) != "none" else set(STRUCTURES)
     # Vectors and most of the examples make no difference here, and take time to read.
-    wordless = dataclasses.replace(config.data, vectors=None, vectors_size=None, frozen=DataConfig.frozen)
-    without_vectors = dataclasses.replace(config, data=wordless)
+    wordless = dataclasses.replace(plan.config.data, vectors=None, vectors_size=None, frozen=DataConfig.frozen)
+    without_vectors = plan.with_config(data=wordless)
     of_each_label = list({str(example.label): example for example in split.train}.values())[:_TRIED]
     needed: frozenset[str] = frozenset()
     while True:
         few, tried = ([_with_stand_ins(one, needed) for one in some] for some in (of_each_label, bare))
         both = [*few, *tried]
         try:
-            _try(tried, without_vectors, task, Split(both, both, both), split)
+            _try(tried, without_vectors, Split(both, both, both), split)
         except MissingStructure as error:
             if error.structure in findable - needed:
                 needed |= {error.structure}
@@ -85,11 +85,11 @@ def _needed_trees(config: RunConfig, task: Task, split: Split) -> frozenset[str]
         return needed
 
 
-def _try(examples: Sequence[Example], config: RunConfig, task: Task, few: Split, whole: Split) -> None:
+def _try(examples: Sequence[Example], plan: RunPlan, few: Split, whole: Split) -> None:
     try:
-        model = prepare_model(config, task, few)
+        model = prepare_model(plan, few)
     except ConfigError:
-        model = prepare_model(config, task, whole)
+        model = prepare_model(plan, whole)
     with evaluating(model), torch.no_grad():
         model(model.collate(examples))
 
