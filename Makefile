@@ -110,6 +110,6 @@ $(READY_TO_DOCUMENT): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	echo 'c.IPKernelApp.log_level = "ERROR"' > .venv/etc/ipython/ipython_kernel_config.py
 	touch $@ $(READY_TO_RUN)
 
-$(COMPILED): $(wildcard $(NATIVE)/source/*) $(NATIVE)/build.py | .venv/bin/python
-	$(BIN)/python $(NATIVE)/build.py || true  # without a C++ compiler it says so, and plain torch does the work
+$(COMPILED): $(wildcard $(NATIVE)/source/*) $(NATIVE)/compile_library.py | .venv/bin/python
+	$(BIN)/python $(NATIVE)/compile_library.py || true  # without a C++ compiler it says so, and plain torch does the work
 	touch $@

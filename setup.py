@@ -12,8 +12,8 @@ NATIVE = Path("src/structattn/kernels/native")
 
 
 def _builder():
-    """``build.py`` of the package by its path: the package itself needs torch, which may not be here."""
-    path = Path(__file__).parent / NATIVE / "build.py"
+    """``compile_library.py`` of the package by its path: the package itself needs torch, which may not be here."""
+    path = Path(__file__).parent / NATIVE / "compile_library.py"
     spec = importlib.util.spec_from_file_location("structattn_native_build", path)
     module = importlib.util.module_from_spec(spec)
     sys.modules[spec.name] = module

@@ -17,18 +17,18 @@ from torch import Tensor
 from benchmarks import markdown
 from benchmarks.hierarchical_accumulation import Memory
 from benchmarks.turns import medians, seconds
-from structattn.kernels import native
-from structattn.kernels.additive_scores import additive_scores, written_out
+from structattn.kernels import native, plain_torch
+from structattn.kernels.additive_pair_scores import additive_scores, write_out
 
 FORMS: dict[str, Callable[..., Tensor]] = {
-    "written out": written_out,
+    "written out": write_out,
     "streamed": additive_scores,
     "compiled": additive_scores,
 }
 
 
 def results(form: str, tensors: list[Tensor], sizes: Tensor, incoming: Tensor) -> list[Tensor]:
-    with native.plain_torch() if form == "streamed" else torch.enable_grad():
+    with plain_torch() if form == "streamed" else torch.enable_grad():
         scores = FORMS[form](*tensors, sizes)
         return [scores, *torch.autograd.grad(scores, tensors, incoming)]
 

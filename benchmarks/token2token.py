@@ -21,7 +21,7 @@ from benchmarks import markdown
 from benchmarks.memory import peak
 from benchmarks.turns import medians, seconds
 from structattn.functional import token2token
-from structattn.kernels import native
+from structattn.kernels import native, plain_torch
 
 
 def literal(a: Tensor, b_keys: Tensor, bias: Tensor, values: Tensor, allowed: Tensor, scale: float = 5.0) -> Tensor:
@@ -32,7 +32,7 @@ def literal(a: Tensor, b_keys: Tensor, bias: Tensor, values: Tensor, allowed: Te
 
 
 def streamed(*arguments: Tensor) -> Tensor:
-    with native.plain_torch():
+    with plain_torch():
         return token2token(*arguments)
 
 
@@ -69,7 +69,7 @@ class Work:
         output = FORMS[form](*tensors, self.allowed)
         # The streamed form chooses its path again on the way back.
         if form == "streamed":
-            with native.plain_torch():
+            with plain_torch():
                 return [output, *torch.autograd.grad(output, tensors, self.incoming.to(dtype))]
         return [output, *torch.autograd.grad(output, tensors, self.incoming.to(dtype))]
 

@@ -4,7 +4,6 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn import kernels
 from structattn.distributions import (
     ConstituencyCRF,
     DependencyCRF,
@@ -12,8 +11,9 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     StructuredDistribution,
 )
-from structattn.kernels.elimination import by_elimination
-from structattn.kernels.numbers import make_dual
+from structattn.kernels import cky, eisner, forward_backward, matrix_tree, semi_markov
+from structattn.kernels.dual_numbers import make_dual
+from structattn.kernels.matrix_tree import sum_trees
 
 
 def f(a: int, b: int, k: int) -> float:
@@ -163,11 +163,11 @@ def test_the_hessian_product_of_each_kernel_is_the_gradient_of_its_marginals() -
         return torch.randn(shape, generator=generator, dtype=torch.float64)
 
     inputs = {
-        kernels.dependency.OPERATORS: ([random(2, 3, 4)], [0]),
-        kernels.spanning_tree.OPERATORS: ([random(2, 3, 4)], [1]),
-        kernels.constituency.OPERATORS: ([random(2, 4, 4)], []),
-        kernels.segments.OPERATORS: ([random(2, 3, 2, 2, 2)], []),
-        kernels.chain.OPERATORS: ([random(2, 3, 2), random(2, 2, 2)], []),
+        eisner.OPERATORS: ([random(2, 3, 4)], [0]),
+        matrix_tree.OPERATORS: ([random(2, 3, 4)], [1]),
+        cky.OPERATORS: ([random(2, 4, 4)], []),
+        semi_markov.OPERATORS: ([random(2, 3, 2, 2, 2)], []),
+        forward_backward.OPERATORS: ([random(2, 3, 2), random(2, 2, 2)], []),
     }
     for operators, (scores, options) in inputs.items():
         if scores[0].shape[1:] == (3, 4):
@@ -213,7 +213,7 @@ def test_elimination_and_inverse_agree_where_both_are_safe(single_root: bool, fo
     def inverse(weights: Tensor) -> tuple[Tensor, Tensor]:
         return by_inverse(weights, lengths, single_root=single_root)
 
-    values, parts = by_elimination(make_dual(weights, direction), lengths, single_root=single_root)
+    values, parts = sum_trees(make_dual(weights, direction), lengths, single_root=single_root)
     feasible = values[0] > -torch.inf
     log_partition, marginals = inverse(weights)
     finite = weights.masked_fill(weights == -torch.inf, -700)  # e^-700 is lost beside the others

@@ -17,7 +17,7 @@ from structattn.distributions import (
     SemiMarkovCRF,
     StructuredDistribution,
 )
-from structattn.kernels import native
+from structattn.kernels import plain_torch
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -82,7 +82,7 @@ def exact_entropy(family: Family, potentials: list[Tensor], n: int) -> Decimal:
 def test_entropies_are_exact_where_nearly_nothing_is_open(family: Family, spread: float, path: str) -> None:
     for seed in range(4):
         potentials = family.random(4, seed=seed, spread=spread)
-        with native.plain_torch() if path == "plain torch" else nullcontext():
+        with plain_torch() if path == "plain torch" else nullcontext():
             found = family.build(*potentials).entropy().item()
         exact = exact_entropy(family, potentials, 4)
         assert found >= 0

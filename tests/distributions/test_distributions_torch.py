@@ -17,7 +17,7 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     StructuredDistribution,
 )
-from structattn.distributions.dependency import HeadDistribution
+from structattn.distributions.dependency_crf import HeadDistribution
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

@@ -14,7 +14,7 @@ from torch.distributions import kl_divergence
 
 import structattn as sa
 from structattn.distributions import LinearChainCRF, StructuredDistribution
-from structattn.functional import SparseMatrix
+from structattn.functional.tree_histogram import SparseMatrix
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)

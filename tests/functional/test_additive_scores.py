@@ -6,9 +6,8 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.kernels import additive_scores as room
-from structattn.kernels import native
-from structattn.kernels.additive_scores import additive_scores, written_out
+from structattn.kernels import additive_pair_scores, plain_torch
+from structattn.kernels.additive_pair_scores import additive_scores, write_out
 from structattn.layers import AdditiveScores
 
 SIZES = ((5, 4), (3, 2), (0, 0), (1, 4), (5, 0))
@@ -40,14 +39,14 @@ def _held(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
     if request.param is None:
         yield
         return
-    monkeypatch.setattr(room, "_HELD", request.param)
-    with native.plain_torch():
+    monkeypatch.setattr(additive_pair_scores, "_AT_ONCE", request.param)
+    with plain_torch():
         yield
 
 
 @pytest.mark.usefixtures("_held")
 @pytest.mark.parametrize("scale", SCALES)
-@pytest.mark.parametrize("function", [additive_scores, written_out])
+@pytest.mark.parametrize("function", [additive_scores, write_out])
 def test_equal_the_sum_pair_by_pair_with_its_gradients(function: object, scale: float) -> None:
     assert callable(function)
     parts, sizes = arguments(scale)
@@ -71,7 +70,7 @@ def test_gradients_of_gradients_agree_with_finite_differences() -> None:
 def test_single_precision_is_as_exact_as_its_sum(scale: float) -> None:
     parts, sizes = arguments(scale, torch.float32)
     exact = [part.detach().double().requires_grad_() for part in parts]
-    found, expected = additive_scores(*parts, sizes), written_out(*exact, sizes)
+    found, expected = additive_scores(*parts, sizes), write_out(*exact, sizes)
     torch.testing.assert_close(found.double(), expected, atol=5e-6, rtol=0)
     incoming = torch.randn_like(found)
     got = torch.autograd.grad(found, parts, incoming)
@@ -97,7 +96,7 @@ def test_parts_without_bound(sign: float) -> None:
 
 @pytest.mark.usefixtures("_held")
 @pytest.mark.parametrize("twice", [False, True])
-@pytest.mark.parametrize("function", [additive_scores, written_out])
+@pytest.mark.parametrize("function", [additive_scores, write_out])
 def test_what_stands_beyond_the_sizes_has_no_influence_on_scores_or_gradients(function: object, twice: bool) -> None:
     assert callable(function)
     parts, sizes = arguments(1.0)

@@ -11,8 +11,8 @@ from torch import Tensor
 
 from forking import run_forked
 from structattn.functional import token2token, token2token_weights
-from structattn.functional.token2token import written_out
-from structattn.kernels import native, pair_tiles
+from structattn.functional.token2token import write_out
+from structattn.kernels import pair_tiles, plain_torch
 
 MASKS = ("forward", "backward", "diagonal", "everything", "nothing", "random")
 SCALES = (0.5, 5.0, 10.5, 1e4)
@@ -61,7 +61,7 @@ def _tile(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> It
         yield
         return
     monkeypatch.setattr(pair_tiles, "_TILE", request.param)
-    with native.plain_torch():
+    with plain_torch():
         yield
 
 
@@ -157,7 +157,7 @@ def test_a_mask_may_be_shared_by_the_batch() -> None:
 def test_written_out_it_is_the_same() -> None:
     (a, b_keys, bias, values), allowed = arguments("forward")
     expected = token2token(a, b_keys, bias, values, allowed, 2.0)
-    torch.testing.assert_close(written_out(a + bias, b_keys, values, allowed, 2.0), expected)
+    torch.testing.assert_close(write_out(a + bias, b_keys, values, allowed, 2.0), expected)
 
 
 def test_without_numbers_weights_have_a_shape() -> None:
@@ -224,7 +224,8 @@ def test_the_arguments_are_not_changed() -> None:
 
 def test_a_direction_leaves_out_what_it_forbids() -> None:
     states = torch.zeros(1, 8, 2**17)
-    covered = sum(math.prod(tile.shape) for tile in pair_tiles.tiles(states, states, allowed_pairs("forward", (8,), 8)))
+    tiles = pair_tiles.iterate_tiles(states, states, allowed_pairs("forward", (8,), 8))
+    covered = sum(math.prod(tile.shape) for tile in tiles)
     assert covered == 28 * 2**17
 
 

@@ -8,8 +8,9 @@ import torch
 from torch import Tensor
 
 import structattn as sa
-from structattn.functional import SparseMatrix, TreeOperator, accumulate
-from structattn.functional.correlation import correlate
+from structattn.functional import TreeOperator, accumulate
+from structattn.functional.tree_histogram import SparseMatrix
+from structattn.functional.tree_operator import correlate
 from trees_by_hand import literal_accumulation, random_tree
 
 # A phrase g over all three leaves, and its child h over the last two.

@@ -10,13 +10,13 @@ import torch
 
 from structattn.distributions import DependencyCRF
 from structattn.functional import token2token
-from structattn.kernels import gpu, native
+from structattn.kernels import gpu, plain_torch, programs
 
 
 @pytest.fixture(autouse=True)
 def as_on_a_gpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Kernels are asked for, as they are for tensors on a GPU."""
-    monkeypatch.setattr(gpu, "_INTERPRETED", True)
+    monkeypatch.setattr(programs, "IS_INTERPRETED", True)
     monkeypatch.setattr(gpu, "_FAILED", {})
     caches = (gpu._usable, gpu._triton, gpu._log_once)
     for cache in caches:
@@ -44,7 +44,7 @@ def test_without_triton_one_line_says_so(monkeypatch: pytest.MonkeyPatch, caplog
     assert len(caplog.records) == 1
     assert "Triton is not installed: pip install 'structattn[gpu]'" in caplog.text
     assert "Triton is not installed" in gpu.status()
-    with native.plain_torch():
+    with plain_torch():
         for own, twin in zip(found, 2 * answers(), strict=True):
             torch.testing.assert_close(own, twin, atol=1e-12, rtol=0)
 
@@ -108,7 +108,7 @@ def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
     status = gpu.status()
     assert status.startswith("Triton 9.9: dependency_sample, spanning_tree_marginals, ")
     assert "; in plain torch: dependency_marginals (ptxas: no room for registers), dependency_hvp (" in status
-    with native.plain_torch():
+    with plain_torch():
         for own, twin in zip(found, 2 * answers(), strict=True):
             torch.testing.assert_close(own, twin, atol=1e-12, rtol=0)
 
@@ -146,13 +146,13 @@ def test_too_little_memory_is_no_reason_for_another_program(monkeypatch: pytest.
 def test_plain_torch_can_be_asked_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(gpu, "_CHOICE", "0")
     with caplog.at_level(logging.WARNING, logger="structattn"):
-        assert gpu.function("dependency_marginals", torch.zeros(1, 1, 2)) is None
+        assert programs.find_on_device("dependency_marginals", torch.zeros(1, 1, 2)) is None
     assert not caplog.records
     assert gpu.status() == "plain torch: asked for by STRUCTATTN_TRITON=0"
 
 
 def test_tensors_on_the_cpu_never_ask_for_triton(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gpu, "_INTERPRETED", False)
+    monkeypatch.setattr(programs, "IS_INTERPRETED", False)
     monkeypatch.setattr(gpu, "importlib", SimpleNamespace())  # importing anything would fail
-    assert gpu.function("dependency_marginals", torch.zeros(1, 1, 2)) is None
+    assert programs.find_on_device("dependency_marginals", torch.zeros(1, 1, 2)) is None
     assert gpu.status() == "plain torch: no NVIDIA GPU" or torch.cuda.is_available()

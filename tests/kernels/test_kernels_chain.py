@@ -8,7 +8,7 @@ import torch
 from torch import Tensor
 
 from structattn.distributions import LinearChainCRF
-from structattn.kernels import chain, native
+from structattn.kernels import forward_backward, native, plain_torch
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason=native.status().reason)
 
@@ -38,13 +38,13 @@ def results(unary: Tensor, transition: Tensor, lengths: Tensor) -> list[Tensor]:
         torch.linspace(-1, 1, scores.numel(), dtype=scores.dtype).view_as(scores) for scores in (unary, transition)
     ]
     scores = unary, transition
-    log_partition, parts = chain.OPERATORS.evaluate(scores, lengths)
+    log_partition, parts = forward_backward.OPERATORS.evaluate(scores, lengths)
     return [
         log_partition,
         *parts,
-        *chain.OPERATORS.hvp(scores, lengths, vectors),
-        *chain.OPERATORS.hvp(scores, lengths, [vectors[0], None]),
-        *chain.OPERATORS.hvp(scores, lengths, [None, vectors[1]]),
+        *forward_backward.OPERATORS.hvp(scores, lengths, vectors),
+        *forward_backward.OPERATORS.hvp(scores, lengths, [vectors[0], None]),
+        *forward_backward.OPERATORS.hvp(scores, lengths, [None, vectors[1]]),
     ]
 
 
@@ -56,7 +56,7 @@ def test_it_equals_the_plain_program(num_words: int, num_states: int, shared: bo
     """Beyond a spread of some hundreds, doubles without exponents of their own would underflow."""
     arguments = random_chain(num_words, num_states, shared=shared, spread=spread)
     found = results(*arguments)
-    with native.plain_torch():
+    with plain_torch():
         expected = results(*arguments)
     for got, wanted in zip(found, expected, strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-9, rtol=1e-9)
@@ -92,7 +92,7 @@ def test_a_detour_that_underflow_would_hide() -> None:
     unary[:, :, 1] = 0
     unary[0, 0] = unary[0, -1] = torch.tensor([0.0, -800.0])
     stay = torch.eye(2, dtype=torch.float64).log().unsqueeze(0)
-    log_partition, (states, _) = chain.OPERATORS.evaluate([unary, stay], torch.tensor([words]))
+    log_partition, (states, _) = forward_backward.OPERATORS.evaluate([unary, stay], torch.tensor([words]))
     torch.testing.assert_close(log_partition, torch.tensor([-1600.0], dtype=torch.float64))
     torch.testing.assert_close(states[0, :, 1], torch.ones(words, dtype=torch.float64))
 
@@ -124,7 +124,7 @@ def test_the_best_sequence_is_that_of_the_plain_program(shared: bool) -> None:
         for item in range(7):
             chained = LinearChainCRF(unary[item], transition[item], lengths[item])
             found = chained.argmax()
-            with native.plain_torch():
+            with plain_torch():
                 torch.testing.assert_close(found, chained.argmax())
 
 
@@ -196,7 +196,7 @@ def test_marginals_of_states_alone_and_their_gradients(num_words: int, shared: b
         return [states, *gradients, *again]
 
     found = [*states_and_gradients(False), *states_and_gradients(True)]
-    with native.plain_torch():
+    with plain_torch():
         expected = [*states_and_gradients(False), *states_and_gradients(True)]
     for got, wanted in zip(found, expected, strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-8, rtol=1e-8)
@@ -222,7 +222,7 @@ def test_the_log_partition_alone_and_its_gradients(num_words: int, shared: bool)
         return [log_partition, *kept, *once, *twice, *again, *second, *alone]
 
     found = values()
-    with native.plain_torch():
+    with plain_torch():
         expected = values()
     for got, wanted in zip(found, expected, strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-8, rtol=1e-8)

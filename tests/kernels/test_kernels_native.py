@@ -14,8 +14,8 @@ import torch
 from torch import Tensor
 
 from structattn.distributions import ConstituencyCRF, DependencyCRF, SemiMarkovCRF, StructuredDistribution
-from structattn.kernels import native
-from structattn.kernels.native import build
+from structattn.kernels import native, plain_torch, programs
+from structattn.kernels.native import compile_library
 from structures_by_hand import Family
 
 compiled = pytest.mark.skipif(not native.status().active, reason="nothing is compiled here")
@@ -67,7 +67,7 @@ def evaluated(name: str, scores: Tensor, lengths: Tensor | None = None) -> dict[
 
 def compare(name: str, scores: Tensor, lengths: Tensor | None = None, *, tolerance: float = 1e-10) -> dict[str, Tensor]:
     ours = evaluated(name, scores, lengths)
-    with native.plain_torch():
+    with plain_torch():
         twin = evaluated(name, scores, lengths)
     for key, value in ours.items():
         assert not torch.isnan(value).any(), key
@@ -187,17 +187,19 @@ def test_one_best_tree_of_many_equal_ones() -> None:
 
 
 def test_plain_torch_can_be_asked_for() -> None:
-    with native.plain_torch():
+    with plain_torch():
         assert not native.status().active
-        assert native.function("dependency_marginals", torch.zeros(1), pointers=4, numbers=3) is None
+        assert programs.find_compiled("dependency_marginals", torch.zeros(1), pointers=4, numbers=3) is None
         assert round(DependencyCRF(torch.zeros(3, 4)).log_partition().exp().item()) == 12
-    assert native.function("dependency_marginals", torch.zeros(1, dtype=torch.int64), pointers=4, numbers=3) is None
-    assert native.function("no_such_kernel", torch.zeros(1), pointers=4, numbers=3) is None
+    assert (
+        programs.find_compiled("dependency_marginals", torch.zeros(1, dtype=torch.int64), pointers=4, numbers=3) is None
+    )
+    assert programs.find_compiled("no_such_kernel", torch.zeros(1), pointers=4, numbers=3) is None
 
 
 @pytest.fixture
 def fresh_loader() -> Iterator[None]:
-    caches = (native._bound, native._usable_library, native._library)
+    caches = (programs._bind, native._usable_library, native._library)
     for cache in caches:
         cache.cache_clear()
     yield
@@ -222,7 +224,7 @@ def test_without_a_library_one_line_says_so(
 
 @pytest.mark.usefixtures("fresh_loader")
 def test_a_damaged_library_is_not_used(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    (tmp_path / f"libstructattn{build.SUFFIX}").write_bytes(b"no library")
+    (tmp_path / f"libstructattn{compile_library.SUFFIX}").write_bytes(b"no library")
     monkeypatch.setattr(native, "HERE", tmp_path)
     status = native.status()
     assert not status.active
@@ -236,20 +238,20 @@ def test_without_a_compiler_there_is_no_library_and_no_trace(
     monkeypatch.setenv("CXX", command)
     if not command:
         monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(build.BuildError, match=r"ended with status 1|cannot be run|no C\+\+ compiler"):
-        build.build(tmp_path / "built")
+    with pytest.raises(compile_library.BuildError, match=r"ended with status 1|cannot be run|no C\+\+ compiler"):
+        compile_library.build(tmp_path / "built")
     assert not list(tmp_path.rglob("*libstructattn*"))
 
 
 def test_libraries_newer_than_the_sources_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "false")
-    libraries = [tmp_path / (name + build.SUFFIX) for name in build.variants()]
+    libraries = [tmp_path / (name + compile_library.SUFFIX) for name in compile_library.variants()]
     for path in libraries:
         path.touch()
-    assert build.build(tmp_path) == libraries
+    assert compile_library.build(tmp_path) == libraries
     os.utime(libraries[0], (0, 0))
-    with pytest.raises(build.BuildError):
-        build.build(tmp_path)
+    with pytest.raises(compile_library.BuildError):
+        compile_library.build(tmp_path)
 
 
 @compiled
@@ -283,24 +285,24 @@ LAWS: list[Callable[[Family], None]] = [
 @pytest.mark.parametrize("law", LAWS)
 @pytest.mark.parametrize("family", [f for f in laws.FAMILIES if f.name in FAMILIES], ids=lambda family: family.name)
 def test_the_laws_hold_in_plain_torch_too(family: Family, law: Callable[[Family], None]) -> None:
-    with native.plain_torch():
+    with plain_torch():
         law(family)
 
 
 def test_the_command_says_by_its_exit_code_whether_there_is_a_library(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(build, "build", lambda: [build.HERE / "made"])
-    assert build.main() == 0
+    monkeypatch.setattr(compile_library, "build", lambda: [compile_library.HERE / "made"])
+    assert compile_library.main() == 0
 
     def fail() -> None:
-        raise build.BuildError("no C++ compiler")
+        raise compile_library.BuildError("no C++ compiler")
 
-    monkeypatch.setattr(build, "build", fail)
-    assert build.main() == 1
+    monkeypatch.setattr(compile_library, "build", fail)
+    assert compile_library.main() == 1
 
 
 @compiled
 def test_the_command_that_compiles_warns_of_nothing() -> None:
-    libraries = [str(build.HERE / (name + build.SUFFIX)) for name in build.variants()]
+    libraries = [str(compile_library.HERE / (name + compile_library.SUFFIX)) for name in compile_library.variants()]
     words = [sys.executable, "-W", "error::RuntimeWarning", "-m", "structattn.kernels.native"]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr, done.stdout.splitlines()) == (0, "", libraries)

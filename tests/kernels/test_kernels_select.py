@@ -7,7 +7,7 @@ import torch
 from torch import Tensor
 
 from structattn.distributions import LinearChainCRF, StructuredDistribution
-from structattn.kernels import native
+from structattn.kernels import native, plain_torch
 from structures_by_hand import FAMILIES, Family
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason="nothing is compiled here")
@@ -25,7 +25,7 @@ def selected(ours: StructuredDistribution, *, best: int = 6, samples: int = 9) -
 
 def compare(ours: StructuredDistribution) -> dict[str, Tensor]:
     found = selected(ours)
-    with native.plain_torch():
+    with plain_torch():
         twin = selected(ours)
     tolerance = 1e-9 if ours.scores.dtype == torch.float64 else 1e-5
     for name, value in found.items():

@@ -8,7 +8,7 @@ from test_token2token import arguments, literal
 from torch import Tensor
 
 from structattn.functional import token2token
-from structattn.kernels import native
+from structattn.kernels import native, plain_torch
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason=native.status().reason)
 
@@ -24,7 +24,7 @@ def results(tensors: list[Tensor], allowed: Tensor, scale: float = 5.0) -> list[
 
 
 def plain_results(tensors: list[Tensor], allowed: Tensor, scale: float = 5.0) -> list[Tensor]:
-    with native.plain_torch():
+    with plain_torch():
         return results(tensors, allowed, scale)
 
 

@@ -9,19 +9,19 @@ import pytest
 import torch
 from torch import Tensor
 
-from structattn.kernels import chain, constituency, dependency, segments, spanning_tree
+from structattn.kernels import cky, eisner, forward_backward, matrix_tree, semi_markov
 from structattn.kernels.family import Family
 from structattn.kernels.operators import Operators
 from triton_launches import WAITING, Called
 
 FAMILIES = [
-    (dependency.OPERATORS, (0,), [(2, 4, 5)]),
-    (dependency.OPERATORS, (1,), [(2, 4, 5)]),
-    (spanning_tree.OPERATORS, (0,), [(2, 4, 5)]),
-    (spanning_tree.OPERATORS, (1,), [(2, 4, 5)]),
-    (constituency.OPERATORS, (), [(2, 5, 5)]),
-    (chain.OPERATORS, (), [(2, 4, 3), (2, 3, 3, 3)]),
-    (segments.OPERATORS, (), [(2, 4, 3, 2, 2)]),
+    (eisner.OPERATORS, (0,), [(2, 4, 5)]),
+    (eisner.OPERATORS, (1,), [(2, 4, 5)]),
+    (matrix_tree.OPERATORS, (0,), [(2, 4, 5)]),
+    (matrix_tree.OPERATORS, (1,), [(2, 4, 5)]),
+    (cky.OPERATORS, (), [(2, 5, 5)]),
+    (forward_backward.OPERATORS, (), [(2, 4, 3), (2, 3, 3, 3)]),
+    (semi_markov.OPERATORS, (), [(2, 4, 3, 2, 2)]),
 ]
 every_family = pytest.mark.parametrize(
     ("operators", "options", "shapes"),

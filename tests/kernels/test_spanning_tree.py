@@ -5,8 +5,8 @@ import torch
 from torch import Tensor
 
 from structattn.distributions import NonProjectiveDependencyCRF
-from structattn.kernels import native
-from structattn.kernels.spanning_tree import OPERATORS, _start_of_top_detour
+from structattn.kernels import native, plain_torch
+from structattn.kernels.matrix_tree import OPERATORS, _start_of_top_detour
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason=native.status().reason)
 one_root_or_several = pytest.mark.parametrize("single_root", [False, True])
@@ -41,7 +41,7 @@ def test_marginals_and_hessians(n: int, spread: float, single_root: bool) -> Non
     vector = torch.randn(scores.shape, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     ours = OPERATORS.evaluate([scores], lengths, [single_root])
     (product,) = OPERATORS.hvp([scores], lengths, [vector], [single_root])
-    with native.plain_torch():
+    with plain_torch():
         plain = OPERATORS.evaluate([scores], lengths, [single_root])
         (plain_product,) = OPERATORS.hvp([scores], lengths, [vector], [single_root])
     torch.testing.assert_close(ours[0], plain[0], atol=1e-10, rtol=1e-12)
@@ -56,7 +56,7 @@ def test_best_trees_ties_included(n: int, ties: bool, single_root: bool) -> None
     scores, lengths = random_arcs(n, 20, 2.0, forbidden=0.3)
     scores = scores.round() if ties else scores
     ours = OPERATORS.argmax([scores], lengths, [single_root])
-    with native.plain_torch():
+    with plain_torch():
         plain = OPERATORS.argmax([scores], lengths, [single_root])
     torch.testing.assert_close(ours, plain)
 
@@ -106,7 +106,7 @@ def test_sentences_that_doubles_cannot_answer_are_answered_beside_the_others(sin
         return [marginals.detach(), log_partition.detach(), *gradients]
 
     together = values(scores, lengths)
-    with native.plain_torch():
+    with plain_torch():
         plain = values(scores, lengths)
     for got, wanted in zip(together, plain, strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-9, rtol=1e-9)

@@ -12,12 +12,12 @@ import torch
 from torch import Tensor
 from triton_races import watched
 
-from structattn.kernels import chain, constituency, dependency, gpu, native, segments, spanning_tree
-from structattn.kernels.chain import real_parts
-from structattn.kernels.constituency import real_spans
-from structattn.kernels.heads import real_arcs
+from structattn.kernels import cky, eisner, forward_backward, gpu, matrix_tree, plain_torch, semi_markov
+from structattn.kernels.cky import real_spans
+from structattn.kernels.eisner import real_arcs
+from structattn.kernels.forward_backward import real_parts
 from structattn.kernels.operators import Operators
-from structattn.kernels.segments import real_segments
+from structattn.kernels.semi_markov import real_segments
 from triton_launches import WAITING, Called, counted, poison
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
@@ -69,7 +69,7 @@ def spans(lengths: Tensor, scores: list[Tensor]) -> list[Tensor]:
 def states(*, shared: bool) -> Callable[[Tensor, list[Tensor]], list[Tensor]]:
     def real(lengths: Tensor, scores: list[Tensor]) -> list[Tensor]:
         n, c = scores[0].shape[1:]
-        found = real_parts(lengths, num_words=n, num_states=c, shared=shared)
+        found = real_parts(lengths, num_words=n, num_states=c, is_shared=shared)
         pieces = found.split([n * c, found.shape[1] - n * c], 1)
         return [piece.view(array.shape) for piece, array in zip(pieces, scores, strict=True)]
 
@@ -81,14 +81,14 @@ def labelled(lengths: Tensor, scores: list[Tensor]) -> list[Tensor]:
 
 
 KERNELS = [
-    Kernel("dependency", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (0,)),
-    Kernel("dependency, single root", dependency.OPERATORS, lambda n: [(n, n + 1)], arcs, (1,)),
-    Kernel("spanning tree", spanning_tree.OPERATORS, lambda n: [(n, n + 1)], arcs, (0,)),
-    Kernel("spanning tree, single root", spanning_tree.OPERATORS, lambda n: [(n, n + 1)], arcs, (1,)),
-    Kernel("constituency", constituency.OPERATORS, lambda n: [(n + 1, n + 1)], spans),
-    Kernel("chain", chain.OPERATORS, lambda n: [(n, 5), (max(n - 1, 0), 5, 5)], states(shared=False)),
-    Kernel("chain, one matrix a sentence", chain.OPERATORS, lambda n: [(n, 3), (3, 3)], states(shared=True)),
-    Kernel("segments", segments.OPERATORS, lambda n: [(n, 3, 3, 3)], labelled),
+    Kernel("dependency", eisner.OPERATORS, lambda n: [(n, n + 1)], arcs, (0,)),
+    Kernel("dependency, single root", eisner.OPERATORS, lambda n: [(n, n + 1)], arcs, (1,)),
+    Kernel("spanning tree", matrix_tree.OPERATORS, lambda n: [(n, n + 1)], arcs, (0,)),
+    Kernel("spanning tree, single root", matrix_tree.OPERATORS, lambda n: [(n, n + 1)], arcs, (1,)),
+    Kernel("constituency", cky.OPERATORS, lambda n: [(n + 1, n + 1)], spans),
+    Kernel("chain", forward_backward.OPERATORS, lambda n: [(n, 5), (max(n - 1, 0), 5, 5)], states(shared=False)),
+    Kernel("chain, one matrix a sentence", forward_backward.OPERATORS, lambda n: [(n, 3), (3, 3)], states(shared=True)),
+    Kernel("segments", semi_markov.OPERATORS, lambda n: [(n, 3, 3, 3)], labelled),
 ]
 every_kernel = pytest.mark.parametrize("kernel", KERNELS, ids=lambda kernel: kernel.name)
 
@@ -108,7 +108,7 @@ def compare(
     tolerance: float,
 ) -> dict[str, Tensor]:
     """Results of the Triton kernels, after they were found to be those of plain torch."""
-    with native.plain_torch():
+    with plain_torch():
         twin = kernel.results(scores, lengths, vectors)
     # What is no part of a structure is not read, not even to be multiplied by zero.
     real = kernel.real(lengths, scores)
@@ -150,7 +150,7 @@ def test_any_spread(kernel: Kernel, spread: float, device: str) -> None:
     """Doubles are proved to be enough for some of these sentences only; the others get exponents of their own."""
     scores, vectors = kernel.random(5, 3, spread=spread, seed=3), kernel.random(5, 3, seed=4)
     # Ties, where log space keeps them, too; elimination divides, which there rounds them away.
-    if spread <= 30 or kernel.operators is not spanning_tree.OPERATORS:
+    if spread <= 30 or kernel.operators is not matrix_tree.OPERATORS:
         scores[0][2] = scores[0][2].sign() * spread
     compare(kernel, scores, torch.tensor([5, 4, 5]), vectors, device=device, tolerance=1e-14)
 
@@ -158,7 +158,7 @@ def test_any_spread(kernel: Kernel, spread: float, device: str) -> None:
 @pytest.mark.parametrize("single_root", [0, 1])
 def test_elimination_keeps_ties_where_log_space_does_not(single_root: int, device: str) -> None:
     """Between equally good trees the spread decides nothing, as long as a double holds the exponents exactly."""
-    family, lengths = spanning_tree.OPERATORS.family, torch.tensor([6, 5, 4], device=device)
+    family, lengths = matrix_tree.OPERATORS.family, torch.tensor([6, 5, 4], device=device)
     signs = torch.randn(3, 6, 7, generator=torch.Generator().manual_seed(3), dtype=torch.float64).sign().to(device)
     (near,) = family.evaluate([40 * signs], lengths, [single_root])[1]
     (far,) = family.evaluate([1e12 * signs], lengths, [single_root])[1]
@@ -267,7 +267,7 @@ def test_few_launches_a_call_and_none_waits_for_the_device(
     assert len(launches) <= 4
     assert len(called.names) < 40
     assert not WAITING & set(called.names), called.names
-    with native.plain_torch(), Called() as plain:
+    with plain_torch(), Called() as plain:
         kernel.operators.marginals(scores, lengths, kernel.options).sum().backward()
     assert len(plain.names) > 5 * len(called.names)
 

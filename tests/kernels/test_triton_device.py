@@ -8,7 +8,7 @@ import torch
 from test_triton import Kernel, every_kernel, lengths_of
 from torch import Tensor
 
-from structattn.kernels import native
+from structattn.kernels import plain_torch
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
 
@@ -68,7 +68,7 @@ def test_long_sentences_are_those_of_plain_torch(kernel: Kernel, n: int, device:
     """Of more than 128 words charts are in tiles."""
     given = inputs(kernel, n, 3, device)
     found = kernel.results(*given)
-    with native.plain_torch():
+    with plain_torch():
         twins = kernel.results(*given)
     for name, twin in twins.items():
         scale = 1 + twin.abs().max().item()

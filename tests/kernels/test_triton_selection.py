@@ -9,8 +9,8 @@ from test_triton import KERNELS, Kernel, every_kernel, lengths_of
 from torch import Tensor
 from triton_races import watched
 
-from structattn.kernels import gpu, native, spanning_tree
-from structattn.kernels.random import streams
+from structattn.kernels import matrix_tree, plain_torch, programs
+from structattn.kernels.random import make_streams
 from triton_launches import WAITING, Called, counted, poison
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
@@ -24,16 +24,16 @@ COUNT = 3
 def on_the_cpu(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """The compiled kernels of the CPU, or plain torch where there are none."""
     with monkeypatch.context() as patch:
-        patch.setattr(gpu, "function", lambda name, scores: None)
+        patch.setattr(programs, "find_on_device", lambda name, first: None)
         yield
 
 
 def chosen(kernel: Kernel, scores: list[Tensor], lengths: Tensor, *, device: str = "cpu") -> list[Tensor]:
     """The best structure of each sentence, and random ones."""
     family, own = kernel.operators.family, [array.to(device) for array in scores]
-    random = streams(len(lengths), generator=torch.Generator().manual_seed(1), device=torch.device("cpu")).to(device)
+    streams = make_streams(len(lengths), generator=torch.Generator().manual_seed(1), device=torch.device("cpu"))
     best = family.argmax(own, lengths.to(device), kernel.options)
-    samples = family.sample(own, lengths.to(device), random, kernel.options, COUNT)
+    samples = family.sample(own, lengths.to(device), streams.to(device), kernel.options, COUNT)
     return [best.cpu(), samples.cpu()]
 
 
@@ -65,7 +65,7 @@ def test_the_structures_of_the_cpu_for_every_length(
     n = 6
     scores, lengths = kernel.random(n, n + 1, forbidden=forbidden, seed=1), lengths_of(n + 1, n)
     best, samples = compare(kernel, scores, lengths)
-    with native.plain_torch():
+    with plain_torch():
         log_partition, _ = kernel.operators.family.evaluate(scores, lengths, kernel.options)
     assert log_partition is not None
     impossible = log_partition == -torch.inf
@@ -85,7 +85,7 @@ def test_of_equally_good_structures_that_of_the_cpu(kernel: Kernel, compare: Cal
 
 
 @pytest.mark.parametrize(
-    "kernel", [own for own in KERNELS if own.operators is spanning_tree.OPERATORS], ids=lambda own: own.name
+    "kernel", [own for own in KERNELS if own.operators is matrix_tree.OPERATORS], ids=lambda own: own.name
 )
 def test_cycles_within_cycles_are_contracted(kernel: Kernel, compare: Callable[..., list[Tensor]]) -> None:
     """Words are drawn to the other one of their pair, pairs to the other pair of their four, and so on."""

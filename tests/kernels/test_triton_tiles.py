@@ -7,12 +7,12 @@ from test_triton_selection import chosen
 from torch import Tensor
 from triton_races import watched
 
-from structattn.kernels import constituency, dependency
+from structattn.kernels import cky, eisner
 from triton_launches import counted, poison
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
 pytestmark = [pytest.mark.filterwarnings("ignore::RuntimeWarning"), pytest.mark.usefixtures("small_tiles")]
-CHARTS = [kernel for kernel in KERNELS if kernel.operators in (dependency.OPERATORS, constituency.OPERATORS)]
+CHARTS = [kernel for kernel in KERNELS if kernel.operators in (eisner.OPERATORS, cky.OPERATORS)]
 every_chart = pytest.mark.parametrize("kernel", CHARTS, ids=lambda kernel: kernel.name)
 
 

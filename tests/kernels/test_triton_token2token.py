@@ -7,8 +7,8 @@ from torch import Tensor
 from triton_races import watched
 
 from structattn.functional import token2token
-from structattn.kernels import native
-from structattn.kernels.pair_scores import LARGE_SCALE
+from structattn.kernels import plain_torch
+from structattn.kernels.pair_tiles import LARGE_SCALE
 from triton_launches import WAITING, Called, counted
 
 pytest.importorskip("triton", reason="Triton is not installed: pip install 'structattn[gpu]'")
@@ -30,7 +30,7 @@ def results(tensors: list[Tensor], allowed: Tensor, scale: float = 5.0, *, devic
 def test_it_equals_the_plain_program(mask: str, scale: float, dtype: torch.dtype, device: str) -> None:
     tensors, allowed = arguments(mask, lengths=(6, 4, 0, 1), dim=5, dtype=dtype)
     found = results(tensors, allowed, scale, device=device)
-    with native.plain_torch():
+    with plain_torch():
         twin = results(tensors, allowed, scale)
     for got, wanted in zip(found, twin, strict=True):
         size = 1 + wanted.abs().max()
@@ -49,7 +49,7 @@ def test_huge_parts_cancel(dtype: torch.dtype, device: str) -> None:
     tensors += [torch.zeros(2, dtype=dtype), torch.tensor([[[1.0, -1.0], [3.0, 2.0]]], dtype=dtype)]
     allowed = torch.ones(1, 2, 2, dtype=torch.bool)
     found = results(tensors, allowed, device=device)
-    with native.plain_torch():
+    with plain_torch():
         twin = results(tensors, allowed)
     for got, wanted in zip(found, twin, strict=True):
         torch.testing.assert_close(got, wanted, atol=100 * torch.finfo(dtype).eps, rtol=0)
@@ -61,7 +61,7 @@ def test_larger_scales_stay_in_plain_torch(device: str, monkeypatch: pytest.Monk
     launches = counted(monkeypatch)
     found = results(tensors, allowed, 1e4, device=device)
     assert not launches
-    with native.plain_torch():
+    with plain_torch():
         twin = results(tensors, allowed, 1e4)
     for got, wanted in zip(found, twin, strict=True):
         torch.testing.assert_close(got, wanted, atol=1e-13, rtol=0)

@@ -25,7 +25,7 @@ from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, co
 from structattn.data.model_config import ADAPTER
 from structattn.data.model_folder import write_model
 from structattn.errors import ConfigError, StructAttnError
-from structattn.functional import additive_mask
+from structattn.functional.masked_attention import additive_mask
 from structattn.layers.attention_map import AttentionMap
 from structattn.layers.modes import evaluating
 from structattn.priors import AttentionBias, Prior

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from structattn.functional import masked_softmax, take_rows
-from structattn.functional.masking import very_negative
-from structattn.functional.precision import full_precision
+from structattn.functional.masked_attention import very_negative
+from structattn.functional.torch_state import full_precision
 from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
 
 # Weights of HYDRA's heads are initialised like BERT's.

@@ -18,7 +18,7 @@ def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: boo
         json: print one JSON object.
     """
     check_demonstration(out, minutes=minutes)
-    from structattn.functional import one_thread
+    from structattn.functional.torch_state import one_thread
 
     with one_thread():
         found = demonstrate(out, seed=seed, minutes=minutes)

@@ -3,12 +3,13 @@
 They follow ``torch.distributions`` and know nothing about sentences: scores and lengths in, parts out.
 """
 
-from structattn.distributions.chain import LinearChainCRF, Segmentation
-from structattn.distributions.constituency import ConstituencyCRF
-from structattn.distributions.dependency import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.distributions.constituency_crf import ConstituencyCRF
+from structattn.distributions.dependency_crf import DependencyCRF
 from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.independent import IndependentChoice, IndependentSelection
-from structattn.distributions.segments import SemiMarkovCRF
+from structattn.distributions.linear_chain_crf import LinearChainCRF, Segmentation
+from structattn.distributions.nonprojective_crf import NonProjectiveDependencyCRF
+from structattn.distributions.semi_markov_crf import SemiMarkovCRF
 
 __all__ = [
     "ConstituencyCRF",

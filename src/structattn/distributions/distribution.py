@@ -9,26 +9,28 @@ Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwrig
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
-from structattn.distributions.checks import (
-    checked_broadcast,
-    checked_count,
-    checked_generator,
-    checked_sample_shape,
+from structattn.distributions.validation import (
+    Structures,
+    are_equal,
+    check_broadcast,
+    check_count,
+    check_generator,
+    check_sample_shape,
+    convert_to_parts,
     is_below_infinity,
     refuse_undefined_scores,
-    values_matter,
+    should_check_values,
 )
-from structattn.distributions.values import Structures, parts_of, refuse_other_structures
-from structattn.kernels.gap import Axes, gap
+from structattn.kernels.family import Axes, gap
 from structattn.kernels.operators import Operators
-from structattn.kernels.random import streams
+from structattn.kernels.random import make_streams
 
 
 class StructuredDistribution(Distribution, ABC):
@@ -39,21 +41,37 @@ class StructuredDistribution(Distribution, ABC):
     ``-inf`` forbids a part. If nothing is allowed, the log-partition is ``-inf``, and marginals, samples and the best
     structure are zero.
 
+    A subclass of a family may have options of its own, attributes without an underscore that are the same for the whole
+    batch: they are shown, and distributions are compared only if theirs are equal. With `forbidden_parts` an option can
+    forbid parts. Options are set before ``super().__init__`` is called.
+
     Args:
         arrays: scores of each kind of part, by name, with the batch axes in front unless the batch shares them; the
             first one is shaped like the parts of a structure.
         lengths: number of words of each sentence.
-        axes: of each array, see `kernels.gap.Axes`.
-        options: of the kernel.
+        axes: for each array, how many of its last axes are those of the parts, and how many of these form a row in
+            which each structure has exactly one part (0 if there are no such rows).
+        kernel_options: numbers that the kernel takes.
         validate_args: whether to check values: of scores and lengths here, of structures later. None checks on the CPU
             only, where nothing has to wait for the values; True also checks on an accelerator. Values are never checked
             within ``torch.compile``, ``torch.export`` and the transforms of ``torch.func``.
+
+    Raises:
+        ValueError: if a score that is read is nan or ``+inf``.
+
+    Example:
+        >>> from structattn.distributions import DependencyCRF
+        >>> trees = DependencyCRF(torch.zeros(2, 3), single_root=True)
+        >>> round(trees.log_count().exp().item()), trees
+        (2, DependencyCRF(scores: torch.Size([2, 3]), lengths: torch.Size([]), single_root: True))
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
     _operators: ClassVar[Operators]
     #: What `to_structure` returns, for messages.
     structures: ClassVar[str]
+    # Which arrays all sentences of a batch share.
+    _shared: tuple[bool, ...] = (False,)
 
     def __init__(
         self,
@@ -61,21 +79,21 @@ class StructuredDistribution(Distribution, ABC):
         *,
         lengths: Int[Tensor, "*batch"],
         axes: Axes,
-        options: Sequence[int] = (),
+        kernel_options: Sequence[int] = (),
         validate_args: bool | None = None,
     ) -> None:
         self._names, scores = tuple(arrays), tuple(arrays.values())
         self._arrays = scores if torch.is_grad_enabled() else tuple(array.detach() for array in scores)
         self.lengths = lengths
-        self._axes, self._options = tuple(axes), tuple(options)
+        self._axes, self._kernel_options = tuple(axes), tuple(kernel_options)
         shape, first = scores[0].shape, len(scores[0].shape) - axes[0][0]
         super().__init__(shape[:first], shape[first:], validate_args=False)
         if validate_args is None and not Distribution._validate_args:
             validate_args = False  # Distribution.set_default_validate_args
         self._checks_values = validate_args
-        if values_matter(validate_args, scores[0]) and not all(map(is_below_infinity, scores)):
-            for array, real in zip(scores, self._real_parts(), strict=True):
-                refuse_undefined_scores(type(self).__name__, array.detach(), real)
+        if should_check_values(validate_args, scores[0]) and not all(map(is_below_infinity, scores)):
+            for array, readable in zip(scores, self._readable_parts(), strict=True):
+                refuse_undefined_scores(type(self).__name__, array.detach(), readable)
 
     @abstractmethod
     def _real_parts(self) -> list[Bool[Tensor, "..."]]:
@@ -86,7 +104,7 @@ class StructuredDistribution(Distribution, ABC):
         """Whether integers of this shape can be structures."""
 
     @abstractmethod
-    def _why_none(self, parts: Tensor, length: int) -> str:
+    def _explain_invalid(self, parts: Tensor, length: int) -> str:
         """Why 0/1 parts are not a structure of this family for a sentence of this length."""
 
     @abstractmethod
@@ -97,18 +115,37 @@ class StructuredDistribution(Distribution, ABC):
     def from_structure(self, structure: Tensor) -> Tensor:
         """The parts (0 or 1) of a structure; none if it is ``-1`` everywhere."""
 
+    def forbidden_parts(self) -> Sequence[Bool[Tensor, "..."]] | None:
+        """For each array of scores, True where a part is forbidden, whatever its score; None forbids nothing.
+
+        Override this, rather than filling scores with ``-inf``, where the options of a subclass forbid parts. Masks are
+        broadcast against the scores. A forbidden part has no marginal and no gradient, its score is not read, and a
+        structure that uses it has probability zero.
+
+        Example:
+            >>> from structattn.distributions import DependencyCRF
+            >>> class Adjacent(DependencyCRF):
+            ...     def forbidden_parts(self):
+            ...         word = torch.arange(1, self.event_shape[0] + 1).unsqueeze(-1)
+            ...         head = torch.arange(self.event_shape[1])
+            ...         return [(head > 0) & ((word - head).abs() > 1)]
+            >>> [round(kind(torch.zeros(3, 4)).log_count().exp().item()) for kind in (DependencyCRF, Adjacent)]
+            [12, 8]
+        """
+        return None
+
     @property
     def scores(self) -> Float[Tensor, "..."]:
-        """The scores as they were given, shaped like the parts of a structure."""
+        """The scores as they were passed, shaped like the parts of a structure."""
         return self._arrays[0]
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
         """``A = log sum_z exp(score(z))``; ``-inf`` if nothing is allowed."""
-        return self._per_item(self._operators.log_partition(self._batched(), self._batched_lengths(), self._options))
+        return self._per_item(self._operators.log_partition(*self._inputs()))
 
     def marginals(self) -> Float[Tensor, "..."]:
         """``mu = E[z]``, the probability of every part: the gradient of the log-partition; zero on padding."""
-        return self._shaped(self._operators.marginals(self._batched(), self._batched_lengths(), self._options))
+        return self._per_part(self._operators.marginals(*self._inputs()))
 
     @property
     def mean(self) -> Float[Tensor, "..."]:
@@ -129,16 +166,16 @@ class StructuredDistribution(Distribution, ABC):
     @property
     def support(self) -> Structures:
         """All structures of the family for these lengths, as 0/1 parts."""
-        return Structures(self)
+        return Structures(self, self._event_shape, self.lengths, self._evaluate_parts)
 
     def argmax(self) -> Float[Tensor, "..."]:
-        """Parts of a best structure; for ties, see `kernels.selection` and `kernels.arborescence`."""
-        return self._shaped(self._operators.argmax(self._batched(), self._batched_lengths(), self._options))
+        """Parts of a best structure; for ties, see `kernels.chart.ChartSelector` and `kernels.matrix_tree`."""
+        return self._per_part(self._operators.argmax(*self._inputs()))
 
     def topk(self, k: int) -> Float[Tensor, "{k} ..."]:
         """Parts of the ``k`` best structures, the best first; zero where there are fewer structures."""
-        count = checked_count(k)
-        return self._shaped(self._best(count)[1], count)
+        count = check_count(k)
+        return self._per_part(self._operators.topk(*self._inputs(), count)[1], count)
 
     def topk_scores(self, k: int) -> Float[Tensor, "{k} *batch"]:
         """Scores of the ``k`` best structures; ``-inf`` where there are fewer structures.
@@ -146,8 +183,8 @@ class StructuredDistribution(Distribution, ABC):
         They have no gradient; in a loss use ``log_prob(topk(k)) + log_partition()``, which has the same value and a
         gradient.
         """
-        count = checked_count(k)
-        return self._per_item(self._best(count)[0], count)
+        count = check_count(k)
+        return self._per_item(self._operators.topk(*self._inputs(), count)[0], count)
 
     def sample(
         self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
@@ -159,51 +196,61 @@ class StructuredDistribution(Distribution, ABC):
 
         Args:
             sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
-            generator: source of randomness; torch's default generator if not given.
+            generator: source of randomness; torch's default generator if None.
 
         Raises:
             ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
         """
-        shape = checked_sample_shape(sample_shape)
-        lengths = self._batched_lengths()
-        own = streams(len(lengths), generator=checked_generator(generator), device=lengths.device)
-        parts = self._operators.sample(self._batched(), lengths, own, self._options, shape.numel())
-        return self._shaped(parts, *shape)
+        shape = check_sample_shape(sample_shape)
+        scores, lengths, options = self._inputs()
+        streams = make_streams(len(lengths), generator=check_generator(generator), device=lengths.device)
+        return self._per_part(self._operators.sample(scores, lengths, streams, options, shape.numel()), *shape)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """``H = -sum_z p(z) log p(z) = A - <mu, scores>``; zero if nothing is allowed."""
-        return self._per_item(self._operators.entropy(self._batched(), self._batched_lengths(), self._options)[1])
+        return self._per_item(self._operators.entropy(*self._inputs())[1])
 
     def cross_entropy(self, other: "StructuredDistribution") -> Float[Tensor, "*batch"]:
         """``-sum_z p(z) log q(z)`` for another distribution ``q`` over the same parts; ``inf`` where ``q`` forbids what
         ``p`` allows.
 
+        Args:
+            other: the distribution ``q``.
+
         Raises:
-            ValueError: if the other has a different family, shape or options, or sentences of different lengths.
+            ValueError: if it has a different family, shape or options, or sentences of different lengths.
         """
-        mine, theirs = self._comparable(other)
-        log_partition, _, gap_to_theirs, other_log_partition = mine._beside(theirs)
-        found = other_log_partition + (gap_to_theirs - log_partition)
-        return mine._per_item(_between(found, log_partition, other_log_partition))
+        p, q = self._align(other)
+        p_log_partition, _, gap_to_q, q_log_partition = p._compare(q)
+        return p._per_item(
+            _fill_empty(q_log_partition + (gap_to_q - p_log_partition), p_log_partition, q_log_partition)
+        )
 
     def log_prob(self, value: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``score(z) - A`` of structures; ``-inf`` if they use a forbidden part.
 
-        Floating-point numbers and ``bool`` are 0/1 parts ``(*sample, *batch, *event)``; integers are a structure as
-        `to_structure` returns it. Integers whose shape only fits parts are parts; integers whose shape fits both are
-        refused.
+        Args:
+            value: floating-point numbers and ``bool`` are 0/1 parts ``(*sample, *batch, *event)``; integers are a
+                structure as `to_structure` returns it. Integers whose shape only fits parts are parts; integers whose
+                shape fits both are refused.
 
         Raises:
             ValueError: if the shape is wrong or, with ``validate_args``, an item is not a structure of this family.
         """
-        parts = parts_of(self, value)
-        if values_matter(self._checks_values, parts):
-            refuse_other_structures(self, parts)
-        log_partition = self._operators.exact_log_partition(self._batched(), self._batched_lengths(), self._options)
-        log_partition = log_partition.reshape(self._batch_shape)
+        parts = convert_to_parts(
+            value,
+            self._event_shape,
+            self.lengths,
+            structures=self.structures,
+            is_structure_shape=self._is_structure_shape,
+            from_structure=self.from_structure,
+        )
+        if should_check_values(self._checks_values, parts):
+            self.support.refuse_invalid(parts, self._explain_invalid)
+        log_partition = self._operators.exact_log_partition(*self._inputs()).reshape(self._batch_shape)
         scores = [
-            array.double().masked_fill(~real, -torch.inf)
-            for array, real in zip(self._arrays, self._real_parts(), strict=True)
+            array.double().masked_fill(~readable, -torch.inf)
+            for array, readable in zip(self._arrays, self._readable_parts(), strict=True)
         ]
         surprisal = gap(self._parts_of_arrays(parts), log_partition, scores, self._axes)
         surprisal = surprisal.masked_fill(log_partition == -torch.inf, torch.inf)
@@ -211,9 +258,13 @@ class StructuredDistribution(Distribution, ABC):
 
     def log_count(self) -> Float[Tensor, "*batch"]:
         """Logarithm of the number of structures that are allowed."""
-        return self._per_item(self._log_count())
+        scores, lengths, options = self._inputs()
+        with torch.no_grad():
+            allowed = [torch.zeros_like(array).masked_fill(array == -torch.inf, -torch.inf) for array in scores]
+            count = self._operators.log_partition([array.double() for array in allowed], lengths, options)
+        return self._per_item(count)
 
-    def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> "StructuredDistribution":
+    def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> Self:
         """The same distribution for a larger batch, without copying the scores.
 
         Args:
@@ -234,7 +285,7 @@ class StructuredDistribution(Distribution, ABC):
             )
         return self._with(lambda tensor, axes: tensor.expand(shape + tensor.shape[tensor.dim() - axes :]))
 
-    def __getitem__(self, index: Any) -> "StructuredDistribution":
+    def __getitem__(self, index: Any) -> Self:
         """The distribution of some sentences, ``d[0]`` or ``d[1:3]``; an index selects along batch axes only."""
         index = index if isinstance(index, tuple) else (index,)
         try:
@@ -246,48 +297,52 @@ class StructuredDistribution(Distribution, ABC):
         return self._with(lambda tensor, axes: tensor[(*index, *(slice(None) for _ in range(axes)))])
 
     def __repr__(self) -> str:
-        shapes = zip(self._names, (array.shape for array in self._arrays), strict=True)
-        shown: dict[str, Any] = {**dict(shapes), "lengths": self.lengths.shape, **self._shown_options()}
-        return f"{type(self).__name__}({', '.join(f'{name}: {value}' for name, value in shown.items())})"
+        arrays = zip((*self._names, "lengths"), (*self._arrays, self.lengths), strict=True)
+        shown = {**dict(arrays), **self._options()}.items()
+        texts = [f"{name}: {value.shape if isinstance(value, Tensor) else value}" for name, value in shown]
+        return f"{type(self).__name__}({', '.join(texts)})"
 
-    def _shown_options(self) -> dict[str, Any]:
-        return {}
+    def _options(self) -> dict[str, Any]:
+        """The options of the class: its attributes without an underscore."""
+        return {name: value for name, value in vars(self).items() if name[0] != "_" and name != "lengths"}
+
+    def _readable_parts(self) -> list[Bool[Tensor, "..."]]:
+        """For each array, False where a score is padding, belongs to no part, or is forbidden."""
+        real, forbidden = self._real_parts(), self.forbidden_parts()
+        return real if forbidden is None else [mask & ~hidden for mask, hidden in zip(real, forbidden, strict=True)]
 
     def _parts_of_arrays(self, parts: Tensor) -> list[Tensor]:
         """Parts for each array of scores, from those that are shaped like the first."""
         return [parts]
 
-    def _marginals_of_parts(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def _evaluate_parts(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         """Log-partition and marginals where only the first array has scores."""
-        value, parts = self._operators.evaluate([scores], lengths, self._options)
+        value, parts = self._operators.evaluate([scores], lengths, self._kernel_options)
         return value, parts[0]
 
-    def _is_shared(self) -> list[bool]:
-        """Which arrays all sentences of a batch share."""
-        return [False for _ in self._arrays]
-
-    def _with(self, change: Callable[[Tensor, int], Tensor]) -> "StructuredDistribution":
+    def _with(self, change: Callable[[Tensor, int], Tensor]) -> Self:
         """A copy whose scores and lengths have other batch axes: ``change(tensor, number of axes that stay)``."""
         new = copy.copy(self)
         new._arrays = tuple(
             array if shared else change(array, axes)
-            for array, shared, (axes, _) in zip(self._arrays, self._is_shared(), self._axes, strict=True)
+            for array, shared, (axes, _) in zip(self._arrays, self._shared, self._axes, strict=True)
         )
         new.lengths = change(self.lengths, 0)
         new._batch_shape = new.lengths.shape
         return new
 
-    def _batched(self, dtype: torch.dtype | None = None) -> list[Tensor]:
-        """The arrays with one batch axis; in single or double precision, which the kernels read."""
-        found = []
-        for array, shared in zip(self._arrays, self._is_shared(), strict=True):
-            own = array if shared else self._one_batch_axis(array)
-            wanted = dtype or (own.dtype if own.dtype in (torch.float32, torch.float64) else torch.float32)
-            found.append(own if own.dtype == wanted else own.to(wanted))
-        return found
-
-    def _batched_lengths(self) -> Tensor:
-        return self._one_batch_axis(self.lengths)
+    def _inputs(self, dtype: torch.dtype | None = None) -> tuple[list[Tensor], Tensor, tuple[int, ...]]:
+        """What kernels read: arrays and lengths with one batch axis, in single or double precision; and options."""
+        arrays, forbidden = self._arrays, self.forbidden_parts()
+        if forbidden is not None:
+            masked = zip(arrays, forbidden, strict=True)
+            arrays = tuple(array.masked_fill(mask, -torch.inf) for array, mask in masked)
+        inputs = []
+        for array, shared in zip(arrays, self._shared, strict=True):
+            array = array if shared else self._one_batch_axis(array)
+            precision = dtype or (array.dtype if array.dtype in (torch.float32, torch.float64) else torch.float32)
+            inputs.append(array if array.dtype == precision else array.to(precision))
+        return inputs, self._one_batch_axis(self.lengths), self._kernel_options
 
     def _one_batch_axis(self, tensor: Tensor) -> Tensor:
         # A view costs as much as computing a short sentence, so none is made if there already is one batch axis.
@@ -297,38 +352,30 @@ class StructuredDistribution(Distribution, ABC):
         return tensor.flatten(0, len(self._batch_shape) - 1) if self._batch_shape else tensor.unsqueeze(0)
 
     def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
+        """Values of sentences in the shape and dtype that users see."""
         if sample_shape or len(self._batch_shape) != 1:
             values = values.reshape((*sample_shape, *self._batch_shape))
         dtype = self._arrays[0].dtype
         return values if values.dtype == dtype else values.to(dtype)
 
-    def _shaped(self, parts: Tensor, *sample_shape: int) -> Tensor:
+    def _per_part(self, parts: Tensor, *sample_shape: int) -> Tensor:
+        """Parts in the shape and dtype that users see."""
         shape, dtype = torch.Size(sample_shape) + self._batch_shape + self._event_shape, self._arrays[0].dtype
         parts = parts if parts.shape == shape else parts.reshape(shape)
         return parts if parts.dtype == dtype else parts.to(dtype)
 
-    def _beside(self, other: "StructuredDistribution") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _compare(self, other: "StructuredDistribution") -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """``A_p``, the entropy, ``A_p - <mu_p, scores_q>`` and ``A_q`` for another distribution ``q``, in float64."""
-        lengths, options, operators = self._batched_lengths(), self._options, self._operators
-        mine, theirs = self._batched(), other._batched()
-        dtype = torch.promote_types(mine[0].dtype, theirs[0].dtype)
-        if mine[0].dtype != theirs[0].dtype:
-            mine, theirs = self._batched(dtype), other._batched(dtype)
-        values = operators.family.each(theirs)
-        log_partition, entropy, gap_to_theirs = operators.entropy(mine, lengths, options, values)
-        assert gap_to_theirs is not None  # values were given
-        return log_partition, entropy, gap_to_theirs, operators.exact_log_partition(theirs, lengths, options)
+        (p, lengths, options), (q, _, _) = self._inputs(), other._inputs()
+        if p[0].dtype != q[0].dtype:
+            dtype = torch.promote_types(p[0].dtype, q[0].dtype)
+            p, q = self._inputs(dtype)[0], other._inputs(dtype)[0]
+        values = self._operators.family.each(q)
+        log_partition, entropy, gap_to_q = self._operators.entropy(p, lengths, options, values)
+        assert gap_to_q is not None  # there are values
+        return log_partition, entropy, gap_to_q, self._operators.exact_log_partition(q, lengths, options)
 
-    def _log_count(self) -> Tensor:
-        with torch.no_grad():
-            allowed = [torch.zeros_like(own).masked_fill(own == -torch.inf, -torch.inf) for own in self._batched()]
-            allowed = [own.double() for own in allowed]
-            return self._operators.log_partition(allowed, self._batched_lengths(), self._options)
-
-    def _best(self, k: int) -> tuple[Tensor, Tensor]:
-        return self._operators.topk(self._batched(), self._batched_lengths(), self._options, k)
-
-    def _comparable(self, other: "StructuredDistribution") -> tuple["StructuredDistribution", "StructuredDistribution"]:
+    def _align(self, other: "StructuredDistribution") -> "tuple[Self, Self]":
         """Both distributions, over the same arrays of parts."""
         if type(other) is not type(self) or other.event_shape != self.event_shape:
             parts = f" with parts {tuple(other.event_shape)}" if isinstance(other, Distribution) else ""
@@ -336,44 +383,44 @@ class StructuredDistribution(Distribution, ABC):
                 f"{type(self).__name__} with parts {tuple(self.event_shape)} cannot be compared with "
                 f"{type(other).__name__}{parts}: expected the same family and shape"
             )
-        if other._options != self._options:
+        if not are_equal(self._options(), other._options()):
             raise ValueError(f"{self!r} cannot be compared with {other!r}: expected the same options")
-        mine, theirs = self, other
+        p, q = self, other
         if self._batch_shape != other._batch_shape:
-            shape = checked_broadcast(
+            shape = check_broadcast(
                 self._batch_shape,
                 other._batch_shape,
                 lambda: f"{self!r} cannot be compared with {other!r}: expected batch shapes that broadcast",
             )
-            mine, theirs = self.expand(shape), other.expand(shape)
-        if values_matter(None, self.lengths) and not torch.equal(mine.lengths, theirs.lengths):
-            place = tuple((mine.lengths != theirs.lengths).nonzero()[0].tolist())
-            item = f"item {place[0] if len(place) == 1 else place}" if place else "the sentence"
+            p, q = self.expand(shape), other.expand(shape)
+        if should_check_values(None, self.lengths) and not torch.equal(p.lengths, q.lengths):
+            index = tuple((p.lengths != q.lengths).nonzero()[0].tolist())
+            item = f"item {index[0] if len(index) == 1 else index}" if index else "the sentence"
             raise ValueError(
                 f"{type(self).__name__}: sentences of different lengths cannot be compared: {item} has "
-                f"{int(mine.lengths[place])} and {int(theirs.lengths[place])} words"
+                f"{int(p.lengths[index])} and {int(q.lengths[index])} words"
             )
-        return mine, theirs
+        return p, q
 
 
 @register_kl(StructuredDistribution, StructuredDistribution)  # type: ignore[untyped-decorator]
 def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tensor:
     """``KL(p || q) = sum_z p(z) (log p(z) - log q(z))``; ``inf`` where ``q`` forbids what ``p`` allows."""
-    p, q = p._comparable(q)
-    log_partition, entropy, gap_to_q, other_log_partition = p._beside(q)
-    divergence = _at_least_zero((other_log_partition - log_partition) + (gap_to_q - entropy))
-    return p._per_item(_between(divergence, log_partition, other_log_partition))
+    p, q = p._align(q)
+    p_log_partition, entropy, gap_to_q, q_log_partition = p._compare(q)
+    divergence = _at_least_zero((q_log_partition - p_log_partition) + (gap_to_q - entropy))
+    return p._per_item(_fill_empty(divergence, p_log_partition, q_log_partition))
 
 
-def _between(found: Tensor, log_partition: Tensor, other_log_partition: Tensor) -> Tensor:
-    """Infinite where the other distribution is empty, and zero where the first one is."""
-    found = found.masked_fill(other_log_partition == -torch.inf, torch.inf)
-    return found.masked_fill(log_partition == -torch.inf, 0)
+def _fill_empty(values: Tensor, p_log_partition: Tensor, q_log_partition: Tensor) -> Tensor:
+    """Infinite where the second distribution is empty, and zero where the first one is."""
+    values = values.masked_fill(q_log_partition == -torch.inf, torch.inf)
+    return values.masked_fill(p_log_partition == -torch.inf, 0)
 
 
-def _at_least_zero(found: Tensor) -> Tensor:
+def _at_least_zero(values: Tensor) -> Tensor:
     """Clamp values that rounding has left below zero, but keep their derivatives."""
-    if not found.requires_grad:
-        return found.clamp(min=0)
-    value, finite = found.detach().clamp(min=0), found.masked_fill(found.detach().isinf(), 0)
-    return value + (finite - finite.detach())
+    if not values.requires_grad:
+        return values.clamp(min=0)
+    clamped, finite = values.detach().clamp(min=0), values.masked_fill(values.detach().isinf(), 0)
+    return clamped + (finite - finite.detach())

@@ -13,8 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor
 from torch.nn import functional
 
-from structattn.distributions.checks import checked_broadcast, checked_generator, checked_sample_shape, checked_scores
-from structattn.functional import masked_softmax, very_negative
+from structattn.distributions.validation import check_broadcast, check_generator, check_sample_shape, check_scores
+from structattn.functional.masked_attention import masked_softmax, very_negative
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -26,13 +26,13 @@ class _IndependentRows:
 
     def __post_init__(self) -> None:
         name = type(self).__name__
-        checked_scores(name, scores=self.scores)
+        check_scores(name, scores=self.scores)
         kind = getattr(self.allowed, "dtype", type(self.allowed).__name__)
         if kind != torch.bool:
             raise ValueError(f"{name}: allowed of type {kind}: expected a tensor of type torch.bool")
         scores, allowed = self.scores.shape, self.allowed.shape
         if scores != allowed:
-            checked_broadcast(
+            check_broadcast(
                 scores,
                 allowed,
                 lambda: f"{name}: allowed of shape {tuple(allowed)} does not fit scores of shape {tuple(scores)}",
@@ -78,8 +78,8 @@ class IndependentChoice(_IndependentRows):
     ) -> Float[Tensor, "*sample_and_batch key"]:
         """Independent samples, by the Gumbel-max trick."""
         with torch.no_grad():
-            scores = self.scores.expand(*checked_sample_shape(sample_shape), *self.scores.shape)
-            exponential = torch.empty_like(scores).exponential_(generator=checked_generator(generator))
+            scores = self.scores.expand(*check_sample_shape(sample_shape), *self.scores.shape)
+            exponential = torch.empty_like(scores).exponential_(generator=check_generator(generator))
             perturbed = scores - exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
             return IndependentChoice(perturbed, self.allowed.expand_as(perturbed)).argmax()
 
@@ -119,10 +119,9 @@ class IndependentSelection(_IndependentRows):
     ) -> Float[Tensor, "*sample_and_batch key"]:
         """Independent samples."""
         with torch.no_grad():
-            probabilities = self.marginals().expand(*checked_sample_shape(sample_shape), *self.scores.shape)
-            own = checked_generator(generator)
+            probabilities = self.marginals().expand(*check_sample_shape(sample_shape), *self.scores.shape)
             dtype, device = probabilities.dtype, probabilities.device
-            uniform = torch.rand(probabilities.shape, generator=own, dtype=dtype, device=device)
+            uniform = torch.rand(probabilities.shape, generator=check_generator(generator), dtype=dtype, device=device)
             return (uniform < probabilities).to(dtype)
 
     def entropy(self) -> Float[Tensor, "*batch"]:

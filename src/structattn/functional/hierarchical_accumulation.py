@@ -12,8 +12,8 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
 
-from structattn.functional.precision import full_precision
-from structattn.functional.rows import take_rows
+from structattn.functional.products import take_rows
+from structattn.functional.torch_state import full_precision
 from structattn.functional.tree_operator import TreeOperator
 
 
@@ -25,7 +25,7 @@ def hierarchical_accumulation(
     parents: Int64[Tensor, "batch phrase"],
     *,
     vertical: Float[Tensor, "height half"] | None = None,
-    horizontal: Float[Tensor, "place half"] | None = None,
+    horizontal: Float[Tensor, "position half"] | None = None,
     mode: str = "paper",
 ) -> Float[Tensor, "batch head phrase channel"]:
     r"""The mean over a phrase's leaves of the weighted mean of everything on the path down to the leaf.
@@ -52,7 +52,7 @@ def hierarchical_accumulation(
         spans: half-open leaf intervals of the phrases; padding is an empty interval, and gets zeros.
         parents: index of each phrase's parent; a root is its own parent, or has -1.
         vertical: a table of half the channels; row 0 is never used, and larger indices use the last row.
-        horizontal: a table of the other half, likewise.
+        horizontal: a table of the other half; row 0 is never used, and larger indices use the last row.
         mode: ``"paper"`` or ``"ref"``.
 
     Raises:
@@ -79,11 +79,19 @@ def accumulate(
     trees: TreeOperator,
     *,
     vertical: Float[Tensor, "height half"] | None = None,
-    horizontal: Float[Tensor, "place half"] | None = None,
+    horizontal: Float[Tensor, "position half"] | None = None,
 ) -> Float[Tensor, "batch head phrase channel"]:
-    """The same for trees given as an operator, so that layers and heads can share it.
+    """`hierarchical_accumulation` for trees as an operator, so that layers and heads can share it.
 
     Sums of many small numbers, and their differences, are never computed in half precision, even under autocast.
+
+    Args:
+        leaves: ``L``, the values of the leaves.
+        nodes: ``N``, the values of the phrases.
+        weights: ``w``, one per leaf and head.
+        trees: the operator of the batch.
+        vertical: a table of half the channels; row 0 is never used, and larger indices use the last row.
+        horizontal: a table of the other half; row 0 is never used, and larger indices use the last row.
 
     Raises:
         ValueError: for tables that are not half as wide as the values, or without a usable row.
@@ -100,10 +108,10 @@ def accumulate(
                 f"{name} expects a table of at least 2 rows and half of {channels} channels, got {tuple(table.shape)}"
             )
     with full_precision(nodes):
-        return _accumulated(leaves, nodes, weights, trees, vertical, horizontal).to(nodes.dtype)
+        return _accumulate(leaves, nodes, weights, trees, vertical, horizontal).to(nodes.dtype)
 
 
-def _accumulated(
+def _accumulate(
     leaves: Tensor,
     nodes: Tensor,
     weights: Tensor,

@@ -1,22 +1,20 @@
-"""Linear maps with the faster of torch's two libraries for matrix products on a CPU."""
+"""Linear maps and look-ups of embeddings: with fast products, for few shapes, with reproducible gradients."""
 
 from functools import cache
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Float, Int64
 from torch import Tensor
 from torch.nn import functional as F
-
-from structattn.functional.shapes import round_up
 
 _DIGITS = 4
 
 
 def linear(
-    states: Float[Tensor, "*place inputs"],
+    states: Float[Tensor, "*batch inputs"],
     weight: Float[Tensor, "outputs inputs"],
     bias: Float[Tensor, " outputs"] | None = None,
-) -> Float[Tensor, "*place outputs"]:
+) -> Float[Tensor, "*batch outputs"]:
     """``states @ weight.T + bias``, as ``torch.nn.functional.linear``; for many batches without gradients on a CPU.
 
     In 32 bits torch uses MKL's products, which use half the width of AVX-512 on processors not made by Intel. oneDNN's
@@ -41,11 +39,11 @@ def linear(
         return F.linear(states, weight, bias)  # MKL's products, for which shapes do not matter
     rows = states.reshape(-1, states.shape[-1])
     missing = round_up(len(rows), _DIGITS) - len(rows)
-    given = F.pad(rows, (0, 0, 0, missing)) if missing else rows
+    padded = F.pad(rows, (0, 0, 0, missing)) if missing else rows
     if in_32_bits:
-        product: Tensor = torch.ops.mkldnn._linear_pointwise(given, weight, bias, "none", [], "")
+        product: Tensor = torch.ops.mkldnn._linear_pointwise(padded, weight, bias, "none", [], "")
     else:
-        product = F.linear(given, weight, bias)
+        product = F.linear(padded, weight, bias)
     return product[: len(rows)].view(*states.shape[:-1], -1)
 
 
@@ -53,3 +51,42 @@ def linear(
 def _has_wide_products() -> bool:
     has_avx512 = "AVX512" in torch.backends.cpu.get_cpu_capability()
     return has_avx512 and torch.backends.mkldnn.is_available() and hasattr(torch.ops.mkldnn, "_linear_pointwise")
+
+
+def take_rows(table: Float[Tensor, "row *shape"], index: Int64[Tensor, "*batch"]) -> Float[Tensor, "..."]:
+    """``table[index]``, with a gradient that is the same bit for bit from run to run.
+
+    The gradient of plain indexing adds to a row that is read several times in whichever order threads finish
+    (``index_put`` with ``accumulate`` on the CPU); the gradient of an embedding is summed row by row.
+
+    Args:
+        table: rows of any shape.
+        index: the rows to read, repeats allowed; not negative.
+
+    Raises:
+        IndexError: for a row that the table does not have.
+
+    Example:
+        >>> take_rows(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1, 1, 0]))
+        tensor([[3., 4.],
+                [3., 4.],
+                [1., 2.]])
+    """
+    shape = table.shape[1:]
+    return F.embedding(index, table.reshape(table.shape[0], shape.numel())).view(*index.shape, *shape)
+
+
+# oneDNN compiles its kernels for every new shape and keeps about a thousand of them, half a megabyte each: over many
+# batches, this is more memory than a model takes. Numbers with few binary digits make few shapes.
+def round_up(size: int, digits: int) -> int:
+    """Round up to this many significant binary digits, which adds a fraction of at most ``2 ** (1 - digits)``."""
+    return size + -size % _step(size, digits)
+
+
+def round_down(size: int, digits: int) -> int:
+    """Round down to this many significant binary digits."""
+    return size - size % _step(size, digits)
+
+
+def _step(size: int, digits: int) -> int:
+    return 1 << max(0, size.bit_length() - digits)

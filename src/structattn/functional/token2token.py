@@ -1,7 +1,7 @@
 """Feature-wise (token2token) attention between words, exact, without a tensor over all pairs of words and features.
 
 Shen et al. 2018 (DiSAN), equation 10 in the form used inside a DiSA block. Scores are streamed: computed, used and
-discarded, and recomputed in the backward pass (``kernels.token2token``).
+discarded, and recomputed in the backward pass (``kernels.token2token_operator``).
 """
 
 import math
@@ -10,11 +10,18 @@ import torch
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from structattn.functional.masking import masked_softmax
-from structattn.functional.precision import at_least_single
-from structattn.kernels.pair_scores import curve_of, curved, exponentials, highest_of, inverse_
-from structattn.kernels.pair_tiles import tile_size, tiles
-from structattn.kernels.token2token import attend
+from structattn.functional.masked_attention import masked_softmax
+from structattn.functional.torch_state import at_least_single
+from structattn.kernels.pair_tiles import (
+    bend,
+    exponentiate,
+    find_highest,
+    invert_,
+    iterate_tiles,
+    select_curve,
+    tile_size,
+)
+from structattn.kernels.token2token_operator import attend
 
 
 def token2token(
@@ -71,17 +78,17 @@ def token2token_weights(
     """The weights of :func:`token2token`, averaged over features, for pictures; they carry no gradient.
 
     Args:
-        a: as in :func:`token2token`.
-        b_keys: as in :func:`token2token`.
-        bias: as in :func:`token2token`.
-        allowed: as in :func:`token2token`.
-        scale: as in :func:`token2token`.
+        a: the queries' part of the score.
+        b_keys: the keys' part of the score.
+        bias: added to every score.
+        allowed: ``True`` where a query may attend to a key; the same for the whole batch if its first axis is 1.
+        scale: the bound ``c`` of the scores.
 
     Returns:
         Rows that sum to one, or to zero where nothing is allowed.
 
     Raises:
-        ValueError: as in :func:`token2token`.
+        ValueError: if ``scale`` is not a positive number, or the shapes disagree.
 
     Example:
         >>> nothing = torch.zeros(1, 2, 1)
@@ -98,17 +105,17 @@ def token2token_weights(
 @torch.library.custom_op("structattn::token2token_weights", mutates_args=())
 def _weights(queries: Tensor, keys: Tensor, allowed: Tensor, scale: float) -> Tensor:
     """One node of a graph, because tiles do not depend on shapes alone."""
-    curve = curve_of(scale)
+    curve = select_curve(scale)
     memory = queries.new_empty(tile_size(queries, keys))
-    highest, total = highest_of(queries, keys, allowed, curve=curve), torch.zeros_like(queries)
-    for tile in tiles(queries, keys, allowed):
-        bent = curved(tile, queries, keys, curve=curve, memory=memory)
-        total[tile.sentences, tile.queries] += exponentials(bent, tile, curve, highest=highest, out=bent).sum(1)
-    inverse = inverse_(total)
+    highest, total = find_highest(queries, keys, allowed, curve=curve), torch.zeros_like(queries)
+    for tile in iterate_tiles(queries, keys, allowed):
+        bent = bend(tile, queries, keys, curve=curve, memory=memory)
+        total[tile.sentences, tile.queries] += exponentiate(bent, tile, curve, highest=highest, out=bent).sum(1)
+    inverse = invert_(total)
     weights = queries.new_zeros(len(queries), queries.shape[1], keys.shape[1])
-    for tile in tiles(queries, keys, allowed):
-        bent = curved(tile, queries, keys, curve=curve, memory=memory)
-        shares = exponentials(bent, tile, curve, highest=highest, out=bent)
+    for tile in iterate_tiles(queries, keys, allowed):
+        bent = bend(tile, queries, keys, curve=curve, memory=memory)
+        shares = exponentiate(bent, tile, curve, highest=highest, out=bent)
         shares *= inverse[tile.sentences, None, tile.queries]
         weights[tile.sentences, tile.queries, tile.keys] = shares.mean(-1).transpose(1, 2)
     return weights
@@ -119,27 +126,14 @@ _weights.register_fake(
 )
 
 
-def written_out(
+def write_out(
     queries: Float[Tensor, "batch query feature"],
     keys: Float[Tensor, "batch key feature"],
     values: Float[Tensor, "batch key feature"],
     allowed: Bool[Tensor, "#batch query key"],
     scale: float,
 ) -> Float[Tensor, "batch query feature"]:
-    """The same as :func:`token2token`, with a score for every pair and feature, for programs without its kernel.
-
-    Args:
-        queries: the queries' part of the score, the bias included.
-        keys: the keys' part of the score.
-        values: what is averaged.
-        allowed: where a query may attend to a key.
-        scale: the bound of the scores.
-
-    Example:
-        >>> everything = torch.ones(1, 1, 2, dtype=torch.bool)
-        >>> written_out(torch.zeros(1, 1, 1), torch.zeros(1, 2, 1), torch.tensor([[[1.0], [2.0]]]), everything, 5.0)
-        tensor([[[1.5000]]])
-    """
+    """`token2token` with a score for every pair and feature (the bias is part of the queries), without its kernel."""
     scores = scale * torch.tanh((queries.unsqueeze(2) + keys.unsqueeze(1)) / scale)
     return (masked_softmax(scores, allowed.unsqueeze(-1), dim=2) * values.unsqueeze(1)).sum(2)
 

@@ -1,16 +1,18 @@
 """Tree structure for hierarchical accumulation: constant tensors, independent of heads, channels and layers.
 
-Integers and counts only, built once per batch. Nguyen et al. 2020, "Tree-structured Attention with Hierarchical
+Integers and counts only, made once per batch. Nguyen et al. 2020, "Tree-structured Attention with Hierarchical
 Accumulation", section 4.1.
 """
 
 import copy
+from typing import Any
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Bool, Float, Int64
 from torch import Tensor
+from torch.nn import functional as F
 
-from structattn.functional.correlation import correlate
+from structattn.functional.torch_state import is_exporting
 from structattn.functional.tree_histogram import PaddedHistogram, TreeHistogram
 
 # Count as in the published equations, or as in the published code; see ``hierarchical_accumulation``.
@@ -80,8 +82,8 @@ class TreeOperator:
             spans: half-open leaf intervals; padding is an empty interval.
             parents: index of each phrase's parent; a root is its own parent, or has -1.
             num_leaves: number of leaves, padding included.
-            mode: as above.
-            dtype: as above.
+            mode: ``"paper"``, or ``"ref"`` to divide by ``len_i V_ij``.
+            dtype: type of the tensors.
 
         Raises:
             ValueError: for a span outside of the leaves, a parent that does not exist, does not cover its child or is
@@ -112,7 +114,11 @@ class TreeOperator:
         return trees
 
     def to(self, device: torch.device | str) -> "TreeOperator":
-        """The same operator on another device, without the histograms that are cached on the CPU."""
+        """The same operator on another device, without the histograms that are cached on the CPU.
+
+        Args:
+            device: where its tensors are needed.
+        """
         if self.cover.device == torch.device(device):
             return self
         moved = copy.copy(self)
@@ -168,19 +174,17 @@ class TreeOperator:
         return shares.new_zeros(batch, phrases, phrases, shares.shape[-1]).scatter_add(2, step, shares)
 
     def _met_by_place(self, weights: Tensor) -> Tensor:
-        """``met[i, p, h]``: for each phrase below ``i`` the ``A[i, j] w[j, h]`` of its leaf ``j`` at place ``p + 1``.
-
-        The phrases below ``i`` that cover a leaf are all that cover it minus those above ``i``. The latter cover all
-        leaves of ``i``, so only their first leaf matters, and the sum over leaves is a correlation.
-        """
+        """``met[i, p, h]``: for each phrase below ``i`` the ``A[i, j] w[j, h]`` of leaf ``j``, its leaf ``p + 1``."""
+        # The phrases below ``i`` that cover a leaf are all that cover it minus those above ``i``. The latter cover all
+        # leaves of ``i``, so only their first leaf matters, and the sum over leaves is a correlation.
         shares = self.operator.unsqueeze(-1) * weights.unsqueeze(1)
         batch, phrases, leaves, heads = shares.shape
         leaf = torch.arange(leaves, device=shares.device)
         first = (self.cover.cumsum(2) == 0).sum(2)
         starts = (first.unsqueeze(-1) == leaf).to(shares.dtype)
         # How many of the phrases over leaf j have it at place p, that is, start at leaf j - p.
-        place = leaf[:, None] - leaf
-        covering = (self.cover.mT @ starts).gather(2, place.clamp(min=0).expand(batch, -1, -1)) * (place >= 0)
+        start = leaf[:, None] - leaf
+        covering = (self.cover.mT @ starts).gather(2, start.clamp(min=0).expand(batch, -1, -1)) * (start >= 0)
         every = (shares.transpose(2, 3).flatten(1, 2) @ covering).view(batch, phrases, heads, leaves).transpose(2, 3)
         above = correlate((self.above @ starts).flatten(0, 1), shares.flatten(0, 1))
         return every - above.view_as(shares)
@@ -245,3 +249,43 @@ def _check(spans: Tensor, parents: Tensor, num_leaves: int) -> None:
             f"parents expect, for each phrase, one of {phrases} that covers it and is not below it (a root: itself), "
             f"got {int(parents[row, phrase])} for phrase {phrase} of tree {row}"
         )
+
+
+def correlate(
+    rows: Float[Tensor, "batch length"], values: Float[Tensor, "batch length dim"]
+) -> Float[Tensor, "batch length dim"]:
+    """``out[p] = sum_{j >= p} rows[j - p] values[j]``, for each row of constants; differentiable in the values."""
+    # A plain convolution would have as many groups as there are rows, and ``torch.compile`` would make one graph per
+    # number of rows. The correlation is therefore one node of a graph there.
+    if is_exporting():
+        return _convolve(rows, values)
+    sums: Tensor = _correlate(rows, values)
+    return sums
+
+
+def _convolve(rows: Tensor, values: Tensor) -> Tensor:
+    batch, length, dim = values.shape
+    # A row after length - 1 zeros, multiplied with its values at every offset: the last offset is p = 0.
+    padded = F.pad(rows, (length - 1, 0)).view(1, batch, 2 * length - 1)
+    sums = F.conv1d(padded, values.mT.reshape(batch * dim, 1, length), groups=batch)
+    return sums.view(batch, dim, length).flip(-1).mT
+
+
+@torch.library.custom_op("structattn::correlate", mutates_args=())
+def _correlate(rows: Tensor, values: Tensor) -> Tensor:
+    # A convolution without groups is an error: there are none if a batch has no phrases.
+    return _convolve(rows, values).contiguous() if values.numel() else torch.empty_like(values)
+
+
+def _save(ctx: Any, inputs: tuple[Tensor, Tensor], output: Tensor) -> None:
+    ctx.save_for_backward(inputs[0])
+
+
+def _backward(ctx: Any, gradient: Tensor) -> tuple[None, Tensor]:
+    # The adjoint is a convolution, which is a correlation read from the other end.
+    (rows,) = ctx.saved_tensors
+    return None, correlate(rows, gradient.flip(1)).flip(1)
+
+
+_correlate.register_fake(lambda rows, values: torch.empty_like(values, memory_format=torch.contiguous_format))
+_correlate.register_autograd(_backward, setup_context=_save)

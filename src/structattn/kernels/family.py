@@ -1,9 +1,15 @@
 """A family of structures: its compiled programs, and the plain-torch ones (reference, fallback and GPU path).
 
-Autograd differentiates nothing here; `kernels.operators` makes these calls differentiable.
+Autograd differentiates nothing here; `kernels.operators` makes these calls differentiable. The entropy is
+``A - <mu, scores>``. Computed directly, the difference would lose precision where one structure has nearly all the
+probability, because both terms are then its score. Therefore, in each row in which a structure has exactly one part,
+the score of the probable part is subtracted from both terms, which leaves small probabilities times gaps between
+scores. The remaining rounding error is bounded by the entropies of single parts: the entropy of a structure is at least
+that of any part, and at most the sum over parts that determine it, those with a probability of at most one half.
 
 Reference: Kim et al. (2017), Structured attention networks, section 3.3; Pearlmutter (1994), Fast exact multiplication
-by the Hessian.
+by the Hessian; Wainwright and Jordan (2008), Graphical models, exponential families, and variational inference, section
+3; Cover and Thomas (2006), Elements of information theory, section 2.6 (the bounds).
 """
 
 import math
@@ -15,15 +21,14 @@ from typing import Protocol, runtime_checkable
 import torch
 from torch import Tensor
 
-from structattn.kernels import gap, gpu, native
-from structattn.kernels.arrays import Scores, call, empty_like, failed_rows, fill_rows, flattened, memory_for
-from structattn.kernels.numbers import make_dual
+from structattn.kernels import programs
+from structattn.kernels.dual_numbers import make_dual
+from structattn.kernels.programs import Scores, Tensors, allocate, empty_like, failed_rows, fill_rows, flatten
 
 Sizes = tuple[int, ...]
-# (numbers (order, batch, part), lengths, sizes) -> (log_partition (order, batch), marginals (order, batch, part))
-Program = Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
-# (scores (batch, part), lengths, sizes) -> (scores with -inf on padding and without a constant, that constant (batch,))
-Preparation = Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
+# For each array of scores: how many of its last axes are those of the parts, and how many of these form a row in which
+# each structure has exactly one part (0 if there are no such rows).
+Axes = Sequence[tuple[int, int]]
 
 # Above this log-partition, the rounding error of huge scores may be larger than an entropy.
 _HUGE = 1e5
@@ -46,26 +51,21 @@ class Selector(Protocol):
 class Family:
     """A family of structures over one or several arrays of scores; the parts of a structure are shaped like the first.
 
-    Everything is computed in float64 and returned in the dtype of the scores. Where the compiled library has
-    ``<name>_marginals``, ``_hvp``, ``_argmax``, ``_topk`` or ``_sample``, that function is called.
-
-    Attributes:
-        name: unique in the process; the prefix of the operators and of the compiled functions.
-        sizes: given the arrays and the options, the integers that the programs need besides scores and lengths.
-        prepare: prepares flat scores for the plain-torch programs; a compiled program does the same internally.
-        program: the sum-product program over numbers that carry their derivatives.
-        selector: finds best structures and draws random ones, for given sizes.
-        shared_axes: for each array, how many axes it has when the whole batch shares it; None if it is never shared.
-        row_axes: for each of the given arrays, how many of its last axes form a row in which a structure has exactly
-            one part; 0 if there are no such rows.
+    Everything is computed in float64 and returned in the dtype of the scores.
     """
 
-    name: str
+    name: str  # unique in the process; the prefix of the operators and of the compiled functions
+    # (arrays, options) -> the integers that the programs need besides scores and lengths
     sizes: Callable[[Scores, Sequence[int]], Sizes]
-    prepare: Preparation
-    program: Program
+    # (flat scores (batch, part), lengths, sizes) -> scores with -inf on padding and without a constant, that constant
+    # (batch,); compiled programs do the same internally
+    prepare: Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
+    # (numbers (order, batch, part), lengths, sizes) -> log_partition (order, batch), marginals (order, batch, part)
+    program: Callable[[Tensor, Tensor, Sizes], tuple[Tensor, Tensor]]
     selector: Callable[[Sizes], Selector]
+    # For each array, how many axes it has when the whole batch shares it; None if it is never shared.
     shared_axes: tuple[int | None, ...] = (None,)
+    # For each array, how many of its last axes form a row, see `Axes`.
     row_axes: Callable[[Scores], Sequence[int]] = lambda scores: [0 for _ in scores]
 
     def is_shared(self, scores: Scores) -> list[bool]:
@@ -89,112 +89,94 @@ class Family:
         log_partition: bool = True,
         parts: Sequence[bool] | None = None,
     ) -> tuple[Tensor | None, list[Tensor | None]]:
-        """Log-partition ``(batch,)`` and marginals of the parts of each array, where they are wanted (all by default).
-
-        Marginals have a batch axis even where an array of scores has none: they are computed for each sentence.
-        """
+        """Log-partition ``(batch,)`` and marginals of the parts of each array, for each sentence, as requested."""
         sizes = self.sizes(scores, options)
-        compiled = self._function("marginals", scores, sizes, pointers=len(scores) + 1)
-        if compiled is None:
-            value, found = self._run(scores, lengths, sizes)
-            return value, list(found)
+        program = self._find("marginals", scores, sizes, pointers=len(scores) + 1)
+        if program is None:
+            value, marginals = self._run(scores, lengths, sizes)
+            return value, list(marginals)
         results = [scores[0].new_empty(len(scores[0])) if log_partition else None]
-        results += memory_for(self.each(scores), parts)
-        if not compiled(scores, lengths, [], results, sizes):
-            rest = failed_rows(next(result for result in results if result is not None))
-            exact, exact_parts = self._run(self._rows(scores, rest), lengths[rest], sizes)
-            fill_rows(results, rest, [exact, *exact_parts])
+        results += allocate(self.each(scores), parts)
+        if not program(scores, lengths, [], results, sizes):
+            failed = failed_rows(next(result for result in results if result is not None))
+            value, marginals = self._run(self._rows(scores, failed), lengths[failed], sizes)
+            fill_rows(results, failed, [value, *marginals])
         return results[0], results[1:]
 
     def hvp(
         self,
         scores: Scores,
         lengths: Tensor,
-        vectors: Sequence[Tensor | None],
+        vectors: Tensors,
         options: Sequence[int],
         *,
-        wanted: Sequence[bool] | None = None,
+        requested: Sequence[bool] | None = None,
     ) -> list[Tensor | None]:
-        """Hessian of the log-partition times a vector (None is zero), for each array of each sentence where wanted."""
+        """Hessian of the log-partition times a vector (None is zero), for each array of each sentence, as requested."""
         sizes, each = self.sizes(scores, options), self.each(scores)
-        compiled = self._function("hvp", scores, sizes, pointers=2 * len(scores))
-        if compiled is None:
-            return list(self._run(scores, lengths, sizes, flattened(each, vectors))[1])
+        program = self._find("hvp", scores, sizes, pointers=2 * len(scores))
+        if program is None:
+            return list(self._run(scores, lengths, sizes, flatten(each, vectors))[1])
         # The compiled programs always read the vector of the first array.
-        given = [torch.zeros_like(each[0]) if vectors[0] is None else vectors[0], *vectors[1:]]
-        results = memory_for(each, wanted)
-        if not compiled(scores, lengths, given, results, sizes):
-            rest = failed_rows(next(result for result in results if result is not None))
-            flat = flattened(each, vectors)[rest]
-            fill_rows(results, rest, self._run(self._rows(scores, rest), lengths[rest], sizes, flat)[1])
+        filled = [torch.zeros_like(each[0]) if vectors[0] is None else vectors[0], *vectors[1:]]
+        results = allocate(each, requested)
+        if not program(scores, lengths, filled, results, sizes):
+            failed = failed_rows(next(result for result in results if result is not None))
+            direction = flatten(each, vectors)[failed]
+            fill_rows(results, failed, self._run(self._rows(scores, failed), lengths[failed], sizes, direction)[1])
         return results
 
     def third(
-        self,
-        scores: Scores,
-        lengths: Tensor,
-        first: Sequence[Tensor | None],
-        second: Sequence[Tensor | None],
-        options: Sequence[int],
+        self, scores: Scores, lengths: Tensor, first: Tensors, second: Tensors, options: Sequence[int]
     ) -> list[Tensor]:
         """The third derivative of the log-partition contracted with two vectors, for each array of each sentence."""
         each = self.each(scores)
         sizes = self.sizes(scores, options)
-        return self._run(scores, lengths, sizes, flattened(each, first), flattened(each, second))[1]
+        return self._run(scores, lengths, sizes, flatten(each, first), flatten(each, second))[1]
 
     def entropy(
         self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """Log-partition ``A``, entropy ``A - <mu, scores>`` and, for given values, ``A - <mu, values>``, in float64.
+        """Log-partition ``A``, entropy and, for values of the parts of each sentence, ``A - <mu, values>``, in float64.
 
-        Both differences are zero if nothing is allowed. Values are given for each sentence. A part with zero
-        probability may have any value; ``-inf`` makes the difference infinite where the part has nonzero probability.
+        Zero if nothing is allowed. Of a part with zero probability no value is read; elsewhere ``-inf`` gives ``inf``.
         """
-        log_partition, found = (scores[0].new_empty(len(scores[0]), dtype=torch.float64) for _ in range(2))
-        given = [None for _ in scores] if values is None else [own.to(scores[0].dtype) for own in values]
-        gap_to_values = None if values is None else torch.empty_like(found)
-        outcome = self._call_entropy(scores, lengths, given, [log_partition, found, gap_to_values], options)
+        log_partition, entropy = (scores[0].new_empty(len(scores[0]), dtype=torch.float64) for _ in range(2))
+        inputs = [None for _ in scores] if values is None else [array.to(scores[0].dtype) for array in values]
+        gap_to_values = None if values is None else torch.empty_like(entropy)
+        outcome = self._call_entropy(scores, lengths, inputs, [log_partition, entropy, gap_to_values], options)
         if outcome is None:
             return self._entropy(scores, lengths, values, options)
         if not outcome:
-            rest = found.isnan()
-            own = values if values is None else [value[rest] for value in values]
-            answers = self._entropy(self._rows(scores, rest), lengths[rest], own, options)
-            for result, answer in zip((log_partition, found, gap_to_values), answers, strict=True):
-                if result is not None and answer is not None:
-                    result[rest] = answer
-        return log_partition, found, gap_to_values
+            failed = entropy.isnan()
+            failed_values = values if values is None else [array[failed] for array in values]
+            answers = self._entropy(self._rows(scores, failed), lengths[failed], failed_values, options)
+            fill_rows((log_partition, entropy, gap_to_values), failed, answers)
+        return log_partition, entropy, gap_to_values
 
     def exact_log_partition(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
         """Log-partition in float64, whatever the dtype of the scores."""
-        found = scores[0].new_empty(len(scores[0]), dtype=torch.float64)
-        outcome = self._call_entropy(scores, lengths, [None for _ in scores], [found, None, None], options)
-        rest = found.isnan() if outcome is False else None
-        if outcome:
-            return found
-        own = scores if rest is None else self._rows(scores, rest)
-        exact = [array.double() for array in own]
-        value, _ = self.evaluate(
-            exact, lengths if rest is None else lengths[rest], options, parts=[False for _ in scores]
-        )
-        assert value is not None  # it was asked for
-        if rest is None:
-            return value
-        found[rest] = value
-        return found
+        value = scores[0].new_empty(len(scores[0]), dtype=torch.float64)
+        outcome = self._call_entropy(scores, lengths, [None for _ in scores], [value, None, None], options)
+        if outcome is None:
+            return self._log_partition(scores, lengths, options)
+        if not outcome:
+            failed = value.isnan()
+            value[failed] = self._log_partition(self._rows(scores, failed), lengths[failed], options)
+        return value
+
+    def _log_partition(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
+        value, _ = self.evaluate([array.double() for array in scores], lengths, options, parts=[False for _ in scores])
+        assert value is not None  # it was requested
+        return value
 
     def _call_entropy(
-        self,
-        scores: Scores,
-        lengths: Tensor,
-        values: Sequence[Tensor | None],
-        results: Sequence[Tensor | None],
-        options: Sequence[int],
+        self, scores: Scores, lengths: Tensor, values: Tensors, results: Tensors, options: Sequence[int]
     ) -> bool | None:
         """Whether the compiled program has an answer for every sentence; None if there is no such program."""
         sizes = self.sizes(scores, options)
-        compiled = self._function("entropy", scores, sizes, pointers=len(scores) + 3)
-        return None if compiled is None else compiled(scores, lengths, values, results, sizes)
+        program = self._find("entropy", scores, sizes, pointers=len(scores) + 3)
+        return None if program is None else program(scores, lengths, values, results, sizes)
 
     def _entropy(
         self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
@@ -202,106 +184,119 @@ class Family:
         """The same from marginals, with special care for small entropies and huge scores."""
         exact = [array.double() for array in scores]
         log_partition, marginals = self.evaluate(exact, lengths, options)
-        assert log_partition is not None  # it was asked for
-        parts, each = [own for own in marginals if own is not None], self.each(exact)
-        axes = [(own.dim() - 1, rows) for own, rows in zip(each, self.row_axes(scores), strict=True)]
-        found = gap.entropy(parts, log_partition, each, axes)
+        assert log_partition is not None  # it was requested
+        parts, each = [array for array in marginals if array is not None], self.each(exact)
+        axes = [(array.dim() - 1, rows) for array, rows in zip(each, self.row_axes(scores), strict=True)]
+        entropy = gap(parts, log_partition, each, axes)
+        if parts[0].numel():
+            # Probabilities near one are rounded, but the improbable parts alone determine the structure.
+            rare = torch.where(parts[0] > 0.5, 0, parts[0])
+            terms = torch.special.entr(rare) - (1 - rare) * (-rare).log1p()
+            last = _last_axes(axes[0][0])
+            entropy = entropy.clamp(terms.amax(last), terms.sum(last))
+        entropy = entropy.masked_fill(log_partition == -torch.inf, 0)
         # Always on an accelerator, where checking would have to wait for the device.
-        if not found.is_cpu or (log_partition.abs() > _HUGE).any():
+        if not entropy.is_cpu or (log_partition.abs() > _HUGE).any():
             # Rounding of huge scores may make the difference arbitrary; the number of structures bounds the entropy.
-            allowed = [torch.zeros_like(own).masked_fill(own == -torch.inf, -torch.inf) for own in exact]
-            log_count = self.evaluate(allowed, lengths, options, parts=[False for _ in exact])[0]
-            assert log_count is not None  # it was asked for
-            found = found.minimum(log_count.clamp(min=0))
+            allowed = [torch.zeros_like(array).masked_fill(array == -torch.inf, -torch.inf) for array in exact]
+            entropy = entropy.minimum(self._log_partition(allowed, lengths, options).clamp(min=0))
         if values is None:
-            return log_partition, found, None
-        gap_to_values = gap.gap(parts, log_partition, [own.double() for own in values], axes)
-        return log_partition, found, gap_to_values.masked_fill(log_partition == -torch.inf, 0)
+            return log_partition, entropy, None
+        gap_to_values = gap(parts, log_partition, [array.double() for array in values], axes)
+        return log_partition, entropy, gap_to_values.masked_fill(log_partition == -torch.inf, 0)
 
     def argmax(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> Tensor:
         """Parts of a best structure, all zero if nothing is allowed."""
         sizes = self.sizes(scores, options)
-        compiled = self._function("argmax", scores, sizes, pointers=1)
+        program = self._find("argmax", scores, sizes, pointers=1)
         parts = empty_like(scores[0])
-        if compiled is None or not compiled(scores, lengths, [], [parts], sizes):
+        if program is None or not program(scores, lengths, [], [parts], sizes):
             return self.topk(scores, lengths, options, 1)[1][0]
         return parts
 
     def topk(self, scores: Scores, lengths: Tensor, options: Sequence[int], k: int) -> tuple[Tensor, Tensor]:
-        """Scores ``(k, batch)`` and parts ``(k, batch, ...)`` of the best structures; ``-inf`` and zero where none is
-        left."""
+        """Scores ``(k, batch)`` and parts ``(k, batch, ...)`` of the best structures; ``-inf`` and zero if too few."""
         sizes, first = (*self.sizes(scores, options), k), scores[0]
-        compiled = self._function("topk", scores, sizes, pointers=2)
-        if compiled is None:
-            ready, taken = self._prepared(scores, lengths, sizes[:-1])
-            values, selected = self.selector(sizes[:-1]).best(ready, lengths, count=k)
-            return (values + taken).to(first.dtype), self._shown(selected, first)
+        program = self._find("topk", scores, sizes, pointers=2)
+        if program is None:
+            prepared, constant = self._prepare(scores, lengths, sizes[:-1])
+            values, selected = self.selector(sizes[:-1]).best(prepared, lengths, count=k)
+            return (values + constant).to(first.dtype), self._parts_of_first(selected, first)
         values, parts = first.new_empty(k, len(first)), first.new_empty(k, *first.shape)
-        compiled(scores, lengths, [], [values, parts], sizes)
+        program(scores, lengths, [], [values, parts], sizes)
         return values, parts
 
     def sample(self, scores: Scores, lengths: Tensor, streams: Tensor, options: Sequence[int], count: int) -> Tensor:
-        """Parts ``(count, batch, ...)`` of independent samples; zero if nothing is allowed.
-
-        Args:
-            scores: the arrays.
-            lengths: number of words of each sentence.
-            streams: the random stream of each sentence's samples, see `kernels.random`.
-            options: of the family.
-            count: how many samples of each sentence.
-        """
+        """Parts ``(count, batch, ...)`` of samples, from a random stream for each sentence; zero if none is allowed."""
         sizes, first = (*self.sizes(scores, options), count), scores[0]
-        compiled = self._function("sample", scores, sizes, pointers=2)
-        if compiled is None:
-            return self._drawn(scores, lengths, streams, sizes)
+        program = self._find("sample", scores, sizes, pointers=2)
+        if program is None:
+            return self._draw(scores, lengths, streams, sizes)
         parts = first.new_empty(count, *first.shape)
-        if count and not compiled(scores, lengths, [streams], [parts], sizes):
-            rest = failed_rows(parts[0])
-            parts[:, rest] = self._drawn(self._rows(scores, rest), lengths[rest], streams[rest], sizes)
+        if count and not program(scores, lengths, [streams], [parts], sizes):
+            failed = failed_rows(parts[0])
+            parts[:, failed] = self._draw(self._rows(scores, failed), lengths[failed], streams[failed], sizes)
         return parts
 
-    def _function(self, what: str, scores: Scores, sizes: Sizes, *, pointers: int) -> gpu.Function | None:
-        """The compiled program for scores like these, if there is one.
-
-        Args:
-            what: the quantity, such as ``marginals``.
-            scores: the arrays.
-            sizes: of the call.
-            pointers: how many vectors and results it takes.
-        """
-        name, first = f"{self.name}_{what}", scores[0]
-        on_device = gpu.function(name, first)
+    def _find(self, quantity: str, scores: Scores, sizes: Sizes, *, pointers: int) -> programs.Program | None:
+        """The compiled program for scores like these, if there is one, that takes some vectors and results."""
+        name, first = f"{self.name}_{quantity}", scores[0]
+        on_device = programs.find_on_device(name, first)
         if on_device is not None:
             return on_device
-        compiled = native.function(name, first, pointers=len(scores) + 1 + pointers, numbers=1 + len(sizes))
-        return None if compiled is None else partial(call, compiled)
+        compiled = programs.find_compiled(name, first, pointers=len(scores) + 1 + pointers, numbers=1 + len(sizes))
+        return None if compiled is None else partial(programs.call, compiled)
 
-    def _drawn(self, scores: Scores, lengths: Tensor, streams: Tensor, sizes: Sizes) -> Tensor:
-        ready, _ = self._prepared(scores, lengths, sizes[:-1])
-        selected = self.selector(sizes[:-1]).draw(ready, lengths, streams, count=sizes[-1])
-        return self._shown(selected, scores[0])
+    def _draw(self, scores: Scores, lengths: Tensor, streams: Tensor, sizes: Sizes) -> Tensor:
+        prepared, _ = self._prepare(scores, lengths, sizes[:-1])
+        selected = self.selector(sizes[:-1]).draw(prepared, lengths, streams, count=sizes[-1])
+        return self._parts_of_first(selected, scores[0])
 
     def _run(self, scores: Scores, lengths: Tensor, sizes: Sizes, *directions: Tensor) -> tuple[Tensor, list[Tensor]]:
         """The plain-torch program: log-partition, and the marginals or their derivative along all directions."""
         each = self.each(scores)
-        ready, taken = self._prepared(scores, lengths, sizes)
-        log_partition, parts = self.program(make_dual(ready, *directions), lengths, sizes)
+        prepared, constant = self._prepare(scores, lengths, sizes)
+        log_partition, parts = self.program(make_dual(prepared, *directions), lengths, sizes)
         dtype = scores[0].dtype
         pieces = parts[-1].split([math.prod(array.shape[1:]) for array in each], -1)
-        found = [
+        results = [
             piece.to(dtype, memory_format=torch.contiguous_format, copy=True).view(array.shape)
             for piece, array in zip(pieces, each, strict=True)
         ]
-        return (log_partition[0] + taken).to(dtype), found
+        return (log_partition[0] + constant).to(dtype), results
 
-    def _prepared(self, scores: Scores, lengths: Tensor, sizes: Sizes) -> tuple[Tensor, Tensor]:
+    def _prepare(self, scores: Scores, lengths: Tensor, sizes: Sizes) -> tuple[Tensor, Tensor]:
         each = self.each(scores)
-        return self.prepare(flattened(each, each), lengths, sizes)
+        return self.prepare(flatten(each, each), lengths, sizes)
 
-    def _shown(self, parts: Tensor, first: Tensor) -> Tensor:
+    def _parts_of_first(self, parts: Tensor, first: Tensor) -> Tensor:
         """Of parts ``(count, batch, part)`` of all arrays, those of the first, in the shape and dtype of its scores."""
-        own = parts[..., : math.prod(first.shape[1:])].to(first.dtype, memory_format=torch.contiguous_format)
-        return own.view(len(parts), *first.shape)
+        parts = parts[..., : math.prod(first.shape[1:])].to(first.dtype, memory_format=torch.contiguous_format)
+        return parts.view(len(parts), *first.shape)
 
     def _rows(self, scores: Scores, rows: Tensor) -> list[Tensor]:
         return [array if shared else array[rows] for array, shared in zip(scores, self.is_shared(scores), strict=True)]
+
+
+def gap(parts: Sequence[Tensor], log_partition: Tensor, values: Sequence[Tensor], axes: Axes) -> Tensor:
+    """``A - <mu, values>``, with the values of the probable parts subtracted from both; differentiable.
+
+    Values are not read where the probability (or the part of a structure) is zero.
+    """
+    difference, expected = log_partition, None
+    for used, array, (part_axes, row_axes) in zip(parts, values, axes, strict=True):
+        constant = used.detach()
+        read = torch.where(constant > 0, array, 0)
+        if row_axes:
+            probable = torch.where(constant > 0.5, read.detach(), 0).sum(_last_axes(row_axes), keepdim=True)
+            # A value that is infinite, because another distribution forbids the part, is not subtracted.
+            probable = probable.masked_fill(probable.isinf(), 0)
+            read = read - probable
+            difference = difference - probable.sum(_last_axes(part_axes))
+        product = torch.where(constant > 0, used * read, 0).sum(_last_axes(part_axes))
+        expected = product if expected is None else expected + product
+    return difference if expected is None else difference - expected
+
+
+def _last_axes(count: int) -> tuple[int, ...]:
+    return tuple(range(-count, 0))

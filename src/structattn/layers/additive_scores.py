@@ -7,8 +7,8 @@ import torch
 from jaxtyping import Float, Int
 from torch import Tensor, nn
 
-from structattn.functional.precision import at_least_single, full_precision
-from structattn.kernels.additive_scores import additive_scores
+from structattn.functional.torch_state import at_least_single, full_precision
+from structattn.kernels.additive_pair_scores import additive_scores
 from structattn.layers.linear import glorot_linear
 
 

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from torch._higher_order_ops.scan import scan
 from torch.nn import functional as F
 
-from structattn.functional import is_exporting
+from structattn.functional.torch_state import is_exporting
 from structattn.options.hardware import lacks_bfloat16
 
 

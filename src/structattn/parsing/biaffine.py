@@ -12,7 +12,7 @@ import torch
 from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
-from structattn.functional import linear, round_up, take_rows
+from structattn.functional.products import linear, round_up, take_rows
 from structattn.layers.linear import Linear, glorot_linear
 
 # How many heads are scored together, and the multiple that the number of heads is padded to.

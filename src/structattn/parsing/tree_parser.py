@@ -14,7 +14,7 @@ from structattn.data.model_card import CARD
 from structattn.data.model_config import model_folder
 from structattn.data.model_folder import read_model
 from structattn.errors import ConfigError
-from structattn.functional import one_thread
+from structattn.functional.torch_state import one_thread
 from structattn.options.checking import check_choice
 from structattn.options.hardware import Hardware
 from structattn.parsing.biaffine import BiaffineScorer

@@ -25,7 +25,7 @@ from structattn.data.model_folder import write_vocabulary
 from structattn.data.vocabulary import PADDING_ID, UNKNOWN_ID
 from structattn.encoders.bilstm import BiLSTM
 from structattn.files.text import is_unicode
-from structattn.functional import round_up, take_rows
+from structattn.functional.products import round_up, take_rows
 from structattn.layers import WordEmbedding
 from structattn.options.checking import check
 from structattn.parsing.batched_parsing import count_words

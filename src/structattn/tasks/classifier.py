@@ -7,7 +7,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.errors import ConfigError
-from structattn.functional.precision import full_precision
+from structattn.functional.torch_state import full_precision
 from structattn.tasks.config import ACTIVATIONS, ClassifierConfig
 
 

@@ -21,7 +21,7 @@ from structattn.data import Example, SentenceBatch
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError, MissingStructure, StructAttnError
 from structattn.files.replacing import replace_bytes
-from structattn.functional.token2token import written_out
+from structattn.functional.token2token import write_out
 from structattn.layers.modes import evaluating
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.sentence_model import SentenceModel
@@ -132,7 +132,7 @@ def _without_package(program: ExportedProgram) -> ExportedProgram:
 
 def _token2token(*inputs: Any) -> tuple[Tensor, Tensor]:
     # The second result of the kernel is for the gradient only.
-    return written_out(*inputs), torch.zeros_like(inputs[0])
+    return write_out(*inputs), torch.zeros_like(inputs[0])
 
 
 def _operators(program: ExportedProgram) -> set[str]:

@@ -1,31 +1,27 @@
 """Kernels for NVIDIA GPUs, in Triton: which kernels exist, on which tensors they run, and why not on others.
 
-An operator asks for a function; if it gets None, it runs its plain-torch program. Triton is imported when a kernel is
-first requested for a tensor on a GPU. ``STRUCTATTN_TRITON=0`` in the environment, or a `kernels.native.plain_torch`
-context, selects plain torch; ``STRUCTATTN_TRITON=interpret`` runs the kernels in Triton's interpreter on the CPU, which
-is orders of magnitude slower than anything else but allows testing them without a GPU.
+Triton is imported when a kernel is first requested for a tensor on a GPU. ``STRUCTATTN_TRITON=0`` in the environment,
+or a `kernels.plain_torch` context, selects plain torch; ``STRUCTATTN_TRITON=interpret`` runs the kernels in Triton's
+interpreter on the CPU, which is orders of magnitude slower than anything else but allows testing them without a GPU.
 """
 
+import functools
 import importlib
 import logging
 import os
 import re
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
-from functools import lru_cache
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from structattn.kernels import native
-from structattn.kernels.gpu.older import let_functions_return_none
+from structattn.kernels import programs
+from structattn.kernels.programs import Program, Scores, Tensors
 
 _LOGGER = logging.getLogger("structattn")
 _CHOICE = os.environ.get("STRUCTATTN_TRITON", "")
-if _INTERPRETED := _CHOICE == "interpret":
-    # Triton reads this variable only when it is imported.
-    os.environ["TRITON_INTERPRET"] = "1"
 _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 # Doubles are added fast enough from Turing on; compilers no longer support older devices.
 _CAPABILITY = (7, 5)
@@ -41,32 +37,20 @@ KERNELS = {
     "token2token": ("attend", "gradients"),
 }
 
-Scores = Sequence[Tensor]
-Tensors = Sequence[Tensor | None]
-Numbers = Sequence[int | float]
-# (arrays of scores, lengths if there are any, further arguments, results, numbers) -> whether all have an answer
-Function = Callable[[Scores, Tensor | None, Tensors, Tensors, Numbers], bool]
-
 
 class _UnusableError(Exception):
     """Why there are no kernels."""
 
 
-def function(name: str, scores: Tensor) -> Function | None:
-    """A function for tensors like ``scores``, or None where another program must run.
+def find(name: str, first: Tensor) -> Program | None:
+    """The kernel of a quantity, such as ``"dependency_marginals"``, for tensors like ``first``; None if there is none.
 
-    It takes the arguments of the compiled functions of `kernels.native`, as tensors, and never waits for the device. A
-    kernel that cannot be compiled returns no answer for any sentence, logs one warning, and is not tried again.
-
-    Args:
-        name: of a family or operator and of the quantity, such as ``"dependency_marginals"``.
-        scores: a tensor with the requested dtype and device.
+    It takes the arguments of the compiled functions, as tensors, and never waits for the device.
     """
-    if scores.is_cpu and not _INTERPRETED:
+    # A kernel that cannot be compiled returns no answer for any sentence, logs one warning, and is not tried again.
+    if first.dtype not in _TYPES or not programs.are_allowed():
         return None
-    if scores.dtype not in _TYPES or not native.wanted():
-        return None
-    return _usable(name, scores.device)
+    return _usable(name, first.device)
 
 
 def status(device: torch.device | None = None) -> str:
@@ -75,7 +59,7 @@ def status(device: torch.device | None = None) -> str:
         triton = _triton(_current() if device is None else device)
     except _UnusableError as reason:
         return f"plain torch: {reason}"
-    names = [f"{family}_{what}" for family, functions in KERNELS.items() for what in functions]
+    names = [f"{family}_{quantity}" for family, quantities in KERNELS.items() for quantity in quantities]
     working = ", ".join(name for name in names if name not in _FAILED) or "no kernel"
     failed = ", ".join(f"{name} ({reason})" for name, reason in _FAILED.items())
     return f"Triton {triton.__version__}: {working}" + (f"; in plain torch: {failed}" if failed else "")
@@ -97,28 +81,30 @@ def _current() -> torch.device:
     return torch.device("cuda" if torch.cuda.is_available() else "cpu")
 
 
-@lru_cache(maxsize=256)
-def _usable(name: str, device: torch.device) -> Function | None:
+@functools.lru_cache(maxsize=256)
+def _usable(name: str, device: torch.device) -> Program | None:
     try:
         _triton(device)
     except _UnusableError as reason:
         if _CHOICE != "0":
             _log_once(f"structured distributions on {device.type} run in plain torch, exact but slower: {reason}")
         return None
-    family, _, what = name.rpartition("_")
-    if what not in KERNELS.get(family, ()):
+    family, _, quantity = name.rpartition("_")
+    if quantity not in KERNELS.get(family, ()):
         return None
-    return _guarded(name, getattr(importlib.import_module(f"structattn.kernels.gpu.{family}"), what))
+    return _guard(name, getattr(importlib.import_module(f"structattn.kernels.gpu.{family}"), quantity))
 
 
-def _guarded(name: str, launch: Callable[..., None]) -> Function:
-    def call(scores: Scores, lengths: Tensor | None, given: Tensors, results: Tensors, numbers: Numbers) -> bool:
+def _guard(name: str, launch: Callable[..., None]) -> Program:
+    def call(
+        scores: Scores, lengths: Tensor | None, inputs: Tensors, results: Tensors, numbers: Sequence[int | float]
+    ) -> bool:
         if name not in _FAILED and len(scores[0]):
             try:
                 # Triton launches on the current device.
                 with torch.cuda.device(scores[0].device) if scores[0].is_cuda else nullcontext():
-                    own = None if lengths is None else lengths.long().contiguous()
-                    launch([each.contiguous() for each in scores], own, given, results, numbers)
+                    lengths = None if lengths is None else lengths.long().contiguous()
+                    launch([array.contiguous() for array in scores], lengths, inputs, results, numbers)
             except torch.OutOfMemoryError:
                 raise
             except Exception as error:  # from the compiler, ptxas or the driver, of many types
@@ -141,16 +127,16 @@ def _reason(error: BaseException) -> str:
     return lines[-1] if re.fullmatch(r"at \d+:\d+:", lines[0]) else lines[0]
 
 
-@lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)
 def _log_once(line: str) -> None:
     _LOGGER.warning("%s", line)
 
 
-@lru_cache(maxsize=16)
+@functools.lru_cache(maxsize=16)
 def _triton(device: torch.device) -> Any:
     if _CHOICE == "0":
         raise _UnusableError("asked for by STRUCTATTN_TRITON=0")
-    if not _INTERPRETED and device.type != "cuda":
+    if not programs.IS_INTERPRETED and device.type != "cuda":
         raise _UnusableError("no NVIDIA GPU")
     if device.type == "cuda" and torch.version.hip is not None:
         raise _UnusableError("the kernels are for NVIDIA GPUs")
@@ -162,5 +148,30 @@ def _triton(device: torch.device) -> Any:
         raise _UnusableError("Triton is not installed: pip install 'structattn[gpu]'") from None
     if triton.__version__.startswith("3.6."):
         generator = importlib.import_module("triton.compiler.code_generator").CodeGenerator
-        let_functions_return_none(generator, triton.language.constexpr)
+        _let_functions_return_none(generator, triton.language.constexpr)
     return triton
+
+
+@functools.cache  # once per process, however many devices it has
+def _let_functions_return_none(generator: Any, constant: type) -> None:
+    """Let functions of kernels return None for absent values, as Triton 3.7 does.
+
+    Triton 3.6, the version of PyTorch 2.11, converts every constant that a function returns to a tensor, and fails.
+    """
+    compiled = generator.visit_Return
+
+    @functools.wraps(compiled)
+    def visit_return(self: Any, node: Any) -> Any:
+        to_tensor = self.semantic.to_tensor
+
+        def unless_none(value: Any, *options: Any, **named: Any) -> Any:
+            is_none = isinstance(value, constant) and value.value is None  # type: ignore[attr-defined]  # of constexpr
+            return value if is_none else to_tensor(value, *options, **named)
+
+        self.semantic.to_tensor = unless_none
+        try:
+            return compiled(self, node)
+        finally:
+            self.semantic.to_tensor = to_tensor
+
+    generator.visit_Return = visit_return

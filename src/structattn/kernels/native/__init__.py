@@ -1,30 +1,25 @@
 """The compiled kernels: find the library, bind its functions, and say why there is none.
 
-An operator asks for a function; if it gets None, it runs its plain-torch program. Threads are torch's own, so
-``torch.set_num_threads`` is obeyed. ``STRUCTATTN_NATIVE=0`` in the environment, or a `plain_torch` context, selects
-plain torch everywhere.
+Threads are torch's own, so ``torch.set_num_threads`` is obeyed. ``STRUCTATTN_NATIVE=0`` in the environment, or a
+`kernels.plain_torch` context, selects plain torch everywhere.
 """
 
 import ctypes
 import logging
 import os
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
 import torch
-from torch import Tensor
 
-from structattn.kernels.native.build import HERE, SUFFIX, variants
+from structattn.kernels.native.compile_library import HERE, SUFFIX, variants
+from structattn.kernels.programs import are_allowed
 
 _LOGGER = logging.getLogger("structattn")
 # Equal to `structattn_version` of library.cpp, so that an old library is not called through a new interface.
 _VERSION = 4
-_WANTED: ContextVar[bool] = ContextVar("structattn_native", default=True)
-_TYPES = {torch.float32: "float32", torch.float64: "float64"}
 
 
 @dataclass(frozen=True)
@@ -39,30 +34,9 @@ class _UnusableError(Exception):
     """Why there is no library."""
 
 
-@contextmanager
-def plain_torch() -> Iterator[None]:
-    """Run every kernel in plain torch within this context: the reference, for tests and comparisons.
-
-    Example:
-        >>> with plain_torch():
-        ...     status().active
-        False
-    """
-    token = _WANTED.set(False)
-    try:
-        yield
-    finally:
-        _WANTED.reset(token)
-
-
-def wanted() -> bool:
-    """Whether kernels may run at all: not within `plain_torch`."""
-    return _WANTED.get()
-
-
 def status() -> Status:
-    """Which path is active here and now; loads the library, but logs nothing."""
-    if not _WANTED.get():
+    """Which path is active in this context; loads the library, but logs nothing."""
+    if not are_allowed():
         return Status(False, "plain torch: asked for by plain_torch()")
     try:
         return Status(True, f"compiled ({_library()[1].name})")
@@ -70,33 +44,19 @@ def status() -> Status:
         return Status(False, f"plain torch: {reason}")
 
 
-def function(name: str, scores: Tensor, *, pointers: int, numbers: int) -> Callable[..., bool] | None:
-    """A function of the library for tensors like ``scores``, or None where the plain-torch program must run.
+def bind(name: str, *, pointers: int, numbers: int) -> Callable[..., bool] | None:
+    """A function of the library, ``structattn_<name>``, that takes addresses and then integers; None if there is none.
 
-    It takes addresses (``Tensor.data_ptr()`` of contiguous tensors), then integers; returns whether it has an answer
-    for every sentence; and raises MemoryError if there is no room for its tables.
-
-    Args:
-        name: its name without the prefix ``structattn_`` and without the dtype at the end.
-        scores: a tensor with the requested dtype and device.
-        pointers: how many addresses it takes.
-        numbers: how many integers it takes.
+    It returns whether it has an answer for every sentence, and raises MemoryError if there is no room for its tables.
     """
-    if not scores.is_cpu or scores.dtype not in _TYPES or not _WANTED.get():
-        return None
-    return _bound(name, scores.dtype, pointers, numbers)
-
-
-@lru_cache(maxsize=256)
-def _bound(name: str, dtype: torch.dtype, pointers: int, numbers: int) -> Callable[..., bool] | None:
     library = _usable_library()
-    found = getattr(library, f"structattn_{name}_{_TYPES[dtype]}", None) if library else None
-    if found is None:
+    bound = getattr(library, f"structattn_{name}", None) if library else None
+    if bound is None:
         return None
-    found.argtypes = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * numbers
-    found.restype = _outcome
-    bound: Callable[..., bool] = found
-    return bound
+    bound.argtypes = [ctypes.c_void_p] * pointers + [ctypes.c_int64] * numbers
+    bound.restype = _outcome
+    program: Callable[..., bool] = bound
+    return program
 
 
 def _outcome(code: int) -> bool:

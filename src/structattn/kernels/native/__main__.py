@@ -2,7 +2,7 @@
 
 import sys
 
-from structattn.kernels.native.build import main
+from structattn.kernels.native.compile_library import main
 
 if __name__ == "__main__":
     sys.exit(main())

@@ -3,18 +3,27 @@
 Reference: Lafferty, McCallum and Pereira (2001), Conditional random fields; Kim et al. (2017), section 3.1.
 """
 
+import copy
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
 
-from structattn import kernels
-from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
+from structattn.distributions.validation import (
+    align_lengths,
+    check_integers,
+    check_lengths,
+    check_parts,
+    check_scores,
+    is_missing,
+    refuse_first,
+    should_check_values,
+)
+from structattn.kernels.forward_backward import OPERATORS
 
 
 class LinearChainCRF(StructuredDistribution):
@@ -27,7 +36,7 @@ class LinearChainCRF(StructuredDistribution):
         unary: score of each state of each word.
         transition: ``[from, to]`` for all positions, or ``[position, from, to]`` for ``n - 1`` positions, with the
             batch axes.
-        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -41,7 +50,7 @@ class LinearChainCRF(StructuredDistribution):
         ([0, 1], 3)
     """
 
-    _operators = kernels.chain.OPERATORS
+    _operators = OPERATORS
     structures: ClassVar[str] = "tags (..., n)"
 
     def __init__(
@@ -52,34 +61,33 @@ class LinearChainCRF(StructuredDistribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        unary, transition = checked_scores("LinearChainCRF", unary=unary, transition=transition)
+        unary, transition = check_scores("LinearChainCRF", unary=unary, transition=transition)
         if unary.dim() < 2 or unary.shape[-1] == 0:
             raise ValueError(f"LinearChainCRF: unary of shape {tuple(unary.shape)}: expected (..., n, states)")
         *batch, words, states = unary.shape
         expected = (*batch, max(words - 1, 0), states, states)
-        self._one_matrix = transition.dim() == 2
-        wanted = expected[-2:] if self._one_matrix else expected
-        if transition.shape != wanted:
+        one_matrix = transition.dim() == 2
+        shape = expected[-2:] if one_matrix else expected
+        if transition.shape != shape:
             try:
-                transition = transition.expand(wanted)
+                transition = transition.expand(shape)
             except RuntimeError:
                 raise ValueError(
                     f"LinearChainCRF: transition of shape {tuple(transition.shape)}: "
                     f"expected {expected[-2:]} or {expected}"
                 ) from None
+        self._shared = (False, one_matrix)
         super().__init__(
             {"unary": unary, "transition": transition},
-            lengths=checked_lengths(
-                lengths, unary.shape[:-2], num_words=words, like=unary, validate_args=validate_args
-            ),
+            lengths=check_lengths(lengths, unary.shape[:-2], num_words=words, like=unary, validate_args=validate_args),
             # A matrix for all positions counts how often each transition is used.
-            axes=((2, 1), (2, 0) if self._one_matrix else (3, 2)),
+            axes=((2, 1), (2, 0) if one_matrix else (3, 2)),
             validate_args=validate_args,
         )
 
     @property
     def unary(self) -> Float[Tensor, "*batch word state"]:
-        """Scores of the states as they were given, the same as `scores`."""
+        """Scores of the states as they were passed, the same as `scores`."""
         return self._arrays[0]
 
     @property
@@ -89,13 +97,13 @@ class LinearChainCRF(StructuredDistribution):
 
     def edge_marginals(self) -> Float[Tensor, "*batch position state state"]:
         """``p(y_i = a, y_{i+1} = b)`` for each of the ``n - 1`` positions; zero at padding."""
-        chain = self._per_position()
-        _, (_, edges) = self._operators.evaluate(chain._batched(), chain._batched_lengths())
+        scores, lengths, _ = self._per_position()._inputs()
+        _, (_, edges) = self._operators.evaluate(scores, lengths)
         return edges.reshape(self._batch_shape + edges.shape[1:]).to(self.scores.dtype)
 
     def to_structure(self, parts: Float[Tensor, "*shape word state"]) -> Int[Tensor, "*shape word"]:
         """Tags, 0 beyond the end of a sentence; -1 everywhere if there is no sequence."""
-        lengths = lengths_of_parts(self, parts, what="to_structure")
+        lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word state"]:
@@ -105,49 +113,49 @@ class LinearChainCRF(StructuredDistribution):
             ValueError: if this is not a tensor of tags or, with ``validate_args``, a tag is out of range.
         """
         words, states = self._event_shape
-        tags = integers(structure, f"tags (..., {words})", self._is_structure_shape)
-        _, lengths = aligned_lengths(self, tags.shape[:-1], what="tags")
+        tags = check_integers(structure, f"tags (..., {words})", self._is_structure_shape)
+        _, lengths = align_lengths(self.lengths, tags.shape[:-1], name="tags")
         real = torch.arange(words, device=tags.device) < lengths.unsqueeze(-1)
-        if values_matter(self._checks_values, tags):
+        if should_check_values(self._checks_values, tags):
             none = ((tags == -1) | ~real).all(-1, keepdim=True)
             wrong = real & ~none & ((tags < 0) | (tags >= states))
             refuse_first(
                 wrong,
-                lambda *place: (
-                    f"word {place[-1] + 1} has tag {int(tags.expand_as(wrong)[place])}: expected 0 to "
+                lambda *index: (
+                    f"word {index[-1] + 1} has tag {int(tags.expand_as(wrong)[index])}: expected 0 to "
                     f"{states - 1}; or -1 at every word for no sequence"
                 ),
             )
         parts = tags.where(real, -1).unsqueeze(-1) == torch.arange(states, device=tags.device)
         return parts.to(self.scores.dtype)
 
-    def _per_position(self) -> "LinearChainCRF":
+    @property
+    def _one_matrix(self) -> bool:
+        return self._shared[1]
+
+    def _per_position(self) -> Self:
         """The same chain with a transition matrix for every position."""
         if not self._one_matrix:
             return self
         words, states = self._event_shape
+        chain = copy.copy(self)
         transition = self.transition.expand(*self._batch_shape, max(words - 1, 0), states, states)
-        return LinearChainCRF(self.unary, transition, self.lengths, validate_args=False)
+        chain._arrays, chain._axes, chain._shared = (self.unary, transition), ((2, 1), (3, 2)), (False, False)
+        return chain
 
-    def _comparable(self, other: StructuredDistribution) -> tuple[StructuredDistribution, StructuredDistribution]:
-        mine, theirs = super()._comparable(other)
-        if not isinstance(mine, LinearChainCRF) or not isinstance(theirs, LinearChainCRF):
-            return mine, theirs
-        if mine._one_matrix == theirs._one_matrix:
-            return mine, theirs
-        return mine._per_position(), theirs._per_position()
+    def _align(self, other: StructuredDistribution) -> "tuple[Self, Self]":
+        p, q = super()._align(other)
+        return (p, q) if p._one_matrix == q._one_matrix else (p._per_position(), q._per_position())
 
     def _parts_of_arrays(self, parts: Tensor) -> list[Tensor]:
-        before, after = parts[..., :-1, :], parts[..., 1:, :]
-        return [parts, before.mT @ after if self._one_matrix else before.unsqueeze(-1) * after.unsqueeze(-2)]
+        previous, following = parts[..., :-1, :], parts[..., 1:, :]
+        edges = previous.mT @ following if self._one_matrix else previous.unsqueeze(-1) * following.unsqueeze(-2)
+        return [parts, edges]
 
-    def _marginals_of_parts(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
+    def _evaluate_parts(self, scores: Tensor, lengths: Tensor) -> tuple[Tensor, Tensor]:
         free = scores.new_zeros(scores.shape[-1], scores.shape[-1])
         value, parts = self._operators.evaluate([scores, free], lengths)
         return value, parts[0]
-
-    def _is_shared(self) -> list[bool]:
-        return [False, self._one_matrix]
 
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
         return bool(shape) and shape[-1] == self._event_shape[0]
@@ -157,7 +165,7 @@ class LinearChainCRF(StructuredDistribution):
         edges = real.new_ones(()) if self._one_matrix else real[..., 1:, None, None]
         return [real.unsqueeze(-1), edges]
 
-    def _why_none(self, parts: Tensor, length: int) -> str:
+    def _explain_invalid(self, parts: Tensor, length: int) -> str:
         count = parts.sum(-1)
         wrong = int((count != (torch.arange(len(count)) < length)).nonzero()[0])
         end = "" if wrong < length else ", beyond the end,"

@@ -1,24 +1,30 @@
-"""Distributions over dependency trees: projective trees (Eisner's algorithm) and all trees (the matrix-tree theorem).
+"""Distributions over dependency trees, and those over projective trees (Eisner's algorithm).
 
 Parts are arcs: row = word, column = CoNLL id of its head, 0 for the root. The papers index scores ``[head, modifier]``;
 here the row is the modifier.
 
-Reference: Eisner (2000), Bilexical grammars; Koo et al. (2007), Structured prediction models via the matrix-tree
-theorem; Kim et al. (2017), section 3.2.
+Reference: Eisner (2000), Bilexical grammars; Kim et al. (2017), section 3.2.
 """
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn import kernels
-from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
-from structattn.kernels.heads import real_arcs
+from structattn.distributions.validation import (
+    align_lengths,
+    check_integers,
+    check_lengths,
+    check_parts,
+    check_scores,
+    is_missing,
+    refuse_first,
+    should_check_values,
+)
+from structattn.kernels.eisner import OPERATORS, real_arcs
 
 _SQUARE_LAYOUTS = (
     ", word by head with the root in column 0. From torch-struct (head by word, the root on the diagonal): "
@@ -41,7 +47,7 @@ class HeadDistribution(StructuredDistribution):
         validate_args: bool | None = None,
     ) -> None:
         name = type(self).__name__
-        (scores,) = checked_scores(name, scores=scores)
+        (scores,) = check_scores(name, scores=scores)
         if not isinstance(single_root, bool):
             raise ValueError(f"{name}: single_root of {single_root!r}: expected True or False")
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] + 1:
@@ -52,38 +58,38 @@ class HeadDistribution(StructuredDistribution):
         num_words = scores.shape[-2]
         super().__init__(
             {"scores": scores},
-            lengths=checked_lengths(
+            lengths=check_lengths(
                 lengths, scores.shape[:-2], num_words=num_words, like=scores, validate_args=validate_args
             ),
             axes=((2, 1),),
-            options=(int(single_root),),
+            kernel_options=(int(single_root),),
             validate_args=validate_args,
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
         """Heads as CoNLL ids, 0 beyond the end of a sentence; -1 everywhere if there is no tree."""
-        lengths = lengths_of_parts(self, parts, what="to_structure")
+        lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word head_id"]:
-        """Parts of heads given as CoNLL ids; heads beyond the end are not read, and -1 everywhere gives no parts.
+        """Parts of heads, CoNLL ids; heads beyond the end are not read, and -1 everywhere gives no parts.
 
         Raises:
             ValueError: if this is not a tensor of heads or, with ``validate_args``, a head is out of range.
         """
         words = self._event_shape[0]
-        heads = integers(structure, f"heads (..., {words})", self._is_structure_shape)
-        _, lengths = aligned_lengths(self, heads.shape[:-1], what="heads")
+        heads = check_integers(structure, f"heads (..., {words})", self._is_structure_shape)
+        _, lengths = align_lengths(self.lengths, heads.shape[:-1], name="heads")
         length, position = lengths.unsqueeze(-1), torch.arange(words, device=heads.device)
         real = position < length
-        if values_matter(self._checks_values, heads):
+        if should_check_values(self._checks_values, heads):
             none = ((heads == -1) | ~real).all(-1, keepdim=True)
             wrong = real & ~none & ((heads < 0) | (heads > length))
             refuse_first(
                 wrong,
-                lambda *place: (
-                    f"word {place[-1] + 1} has head {int(heads.expand_as(wrong)[place])}: expected 0 (the "
-                    f"root) to {int(lengths[place[:-1]])}, the number of words; or -1 at every word for no tree"
+                lambda *index: (
+                    f"word {index[-1] + 1} has head {int(heads.expand_as(wrong)[index])}: expected 0 (the "
+                    f"root) to {int(lengths[index[:-1]])}, the number of words; or -1 at every word for no tree"
                 ),
             )
         heads = heads.where(real, -1)
@@ -96,10 +102,7 @@ class HeadDistribution(StructuredDistribution):
     def _real_parts(self) -> list[Bool[Tensor, "*batch word head_id"]]:
         return [real_arcs(self.lengths, self._event_shape[0])]
 
-    def _shown_options(self) -> dict[str, Any]:
-        return {"single_root": self.single_root}
-
-    def _why_none(self, parts: Tensor, length: int) -> str:
+    def _explain_invalid(self, parts: Tensor, length: int) -> str:
         count = parts.sum(-1)
         if count[length:].any():
             return f"word {length + 1} lies beyond the end and has a head"
@@ -136,7 +139,7 @@ class DependencyCRF(HeadDistribution):
 
     Args:
         scores: score of each head of each word.
-        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
         single_root: whether exactly one word has the root as its head; otherwise any number may.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
@@ -152,42 +155,15 @@ class DependencyCRF(HeadDistribution):
         (7, [[0, 1, 1], [0, 3, 1]])
     """
 
-    _operators = kernels.dependency.OPERATORS
-
-
-class NonProjectiveDependencyCRF(HeadDistribution):
-    r"""All dependency trees, crossing arcs included: Koo et al. (2007), section 3; Tutte's matrix-tree theorem.
-
-    ``p(z) = exp( sum over arcs of scores[m, h] - A )``, where ``A`` is the log-determinant of the Laplacian of
-    ``exp(scores)``, computed by an elimination that never subtracts. Rows and columns are as in `DependencyCRF`.
-
-    All methods take time in ``n^3``, but with a single root ``topk(k)`` may take up to ``k n^4``.
-
-    Args:
-        scores: score of each head of each word.
-        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
-        single_root: whether exactly one word has the root as its head; otherwise any number may.
-        validate_args: whether values are checked, see `StructuredDistribution`.
-
-    Raises:
-        ValueError: if shapes, types or lengths do not fit, or a score is nan or ``+inf``.
-
-    Example:
-        >>> from structattn.distributions import NonProjectiveDependencyCRF
-        >>> trees = NonProjectiveDependencyCRF(torch.zeros(3, 4), single_root=True)
-        >>> round(trees.log_count().exp().item()), trees.marginals()[:, 0].sum().item()
-        (9, 1.0)
-    """
-
-    _operators = kernels.spanning_tree.OPERATORS
+    _operators = OPERATORS
 
 
 def _crossing_arcs(heads: Sequence[int]) -> tuple[int, int]:
     """The first two words whose arcs cross, in a tree with crossing arcs; ``heads`` starts with the root."""
     spans = [(min(heads[word], word), max(heads[word], word), word) for word in range(1, len(heads))]
     return next(
-        (word, other)
-        for start, end, word in spans
-        for other_start, other_end, other in spans
-        if start < other_start < end < other_end
+        (first, second)
+        for start, end, first in spans
+        for second_start, second_end, second in spans
+        if start < second_start < end < second_end
     )

@@ -10,10 +10,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn import kernels
-from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
+from structattn.distributions.validation import (
+    align_lengths,
+    check_integers,
+    check_lengths,
+    check_parts,
+    check_scores,
+    is_missing,
+    refuse_first,
+    should_check_values,
+)
+from structattn.kernels.semi_markov import OPERATORS, real_segments
 
 
 class SemiMarkovCRF(StructuredDistribution):
@@ -26,7 +34,7 @@ class SemiMarkovCRF(StructuredDistribution):
 
     Args:
         scores: score of each segment after each label.
-        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -41,7 +49,7 @@ class SemiMarkovCRF(StructuredDistribution):
         [[[0, 1], [1, 3], [0, 0]], [[0, 2], [2, 3], [0, 0]], [[0, 1], [1, 2], [2, 3]]]
     """
 
-    _operators = kernels.segments.OPERATORS
+    _operators = OPERATORS
     structures: ClassVar[str] = "segments (..., rows, 3)"
 
     def __init__(
@@ -51,7 +59,7 @@ class SemiMarkovCRF(StructuredDistribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        (scores,) = checked_scores("SemiMarkovCRF", scores=scores)
+        (scores,) = check_scores("SemiMarkovCRF", scores=scores)
         if scores.dim() < 4 or scores.shape[-1] != scores.shape[-2] or 0 in scores.shape[-3:]:
             raise ValueError(
                 f"SemiMarkovCRF: scores of shape {tuple(scores.shape)}: expected (..., n, max_width, states, states)"
@@ -59,7 +67,7 @@ class SemiMarkovCRF(StructuredDistribution):
         num_words = scores.shape[-4]
         super().__init__(
             {"scores": scores},
-            lengths=checked_lengths(
+            lengths=check_lengths(
                 lengths, scores.shape[:-4], num_words=num_words, like=scores, validate_args=validate_args
             ),
             axes=((4, 0),),
@@ -72,7 +80,7 @@ class SemiMarkovCRF(StructuredDistribution):
         If there is no segmentation, every row is ``(-1, -1, -1)``.
         """
         words, _, _, states = self._event_shape
-        lengths = lengths_of_parts(self, parts, what="to_structure")
+        lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         used, index = parts.sum(-2).flatten(-2).max(-1)
         start = torch.arange(words, device=parts.device).expand_as(index)
         segments = torch.stack([start, start + index // states + 1, index % states], -1)
@@ -88,32 +96,32 @@ class SemiMarkovCRF(StructuredDistribution):
             ValueError: if this is not a tensor of segments or, with ``validate_args``, a segment is out of range.
         """
         _, widths, states, _ = self._event_shape
-        rows = integers(structure, self.structures, self._is_structure_shape)
-        shape, lengths = aligned_lengths(self, rows.shape[:-2], what="segments")
+        rows = check_integers(structure, self.structures, self._is_structure_shape)
+        shape, lengths = align_lengths(self.lengths, rows.shape[:-2], name="segments")
         start, end, label = rows.expand(*shape, *rows.shape[-2:]).unbind(-1)
-        if values_matter(self._checks_values, rows):
+        if should_check_values(self._checks_values, rows):
             blank = (start == end) & ((start == 0) | (start == -1))
             wrong = ~blank & ((start < 0) | (start >= end) | (end > lengths.unsqueeze(-1)))
             refuse_first(
                 wrong,
-                lambda *place: (
-                    f"row {place[-1]} is the segment ({int(start[place])}, {int(end[place])}): expected "
-                    f"0 <= start < end <= {int(lengths[place[:-1]])}, the number of words; or (0, 0, 0) for no segment"
+                lambda *index: (
+                    f"row {index[-1]} is the segment ({int(start[index])}, {int(end[index])}): expected "
+                    f"0 <= start < end <= {int(lengths[index[:-1]])}, the number of words; or (0, 0, 0) for no segment"
                 ),
             )
             refuse_first(
                 ~blank & (end - start > widths),
-                lambda *place: f"a segment has {int((end - start)[place])} words: expected at most {widths}",
+                lambda *index: f"a segment has {int((end - start)[index])} words: expected at most {widths}",
             )
             refuse_first(
                 ~blank & ((label < 0) | (label >= states)),
-                lambda *place: f"row {place[-1]} has label {int(label[place])}: expected 0 to {states - 1}",
+                lambda *index: f"row {index[-1]} has label {int(label[index])}: expected 0 to {states - 1}",
             )
-        before = torch.cat([torch.zeros_like(label[..., :1]), label[..., :-1]], -1)
+        previous = torch.cat([torch.zeros_like(label[..., :1]), label[..., :-1]], -1)
         width = end - start
         real = (start >= 0) & (end <= lengths.unsqueeze(-1)) & (width > 0) & (width <= widths)
-        real = real & (label >= 0) & (label < states) & (before >= 0) & (before < states)
-        index = (((start * widths + width - 1) * states + before) * states + label).where(real, 0)
+        real = real & (label >= 0) & (label < states) & (previous >= 0) & (previous < states)
+        index = (((start * widths + width - 1) * states + previous) * states + label).where(real, 0)
         none = torch.zeros(*shape, self._event_shape.numel(), dtype=torch.float32, device=rows.device)
         parts = none.scatter_add(-1, index, real.float())
         return parts.view(*shape, *self._event_shape).to(self.scores.dtype)
@@ -122,14 +130,14 @@ class SemiMarkovCRF(StructuredDistribution):
         return len(shape) >= 2 and shape[-1] == 3
 
     def _real_parts(self) -> list[Bool[Tensor, "*batch word width state state"]]:
-        return [kernels.segments.real_segments(self.lengths, self._event_shape[:3])]
+        return [real_segments(self.lengths, self._event_shape[:3])]
 
-    def _why_none(self, parts: Tensor, length: int) -> str:
+    def _explain_invalid(self, parts: Tensor, length: int) -> str:
         end, label = 0, 0
-        for start, width, before, after in parts.nonzero().tolist():
+        for start, width, previous, following in parts.nonzero().tolist():
             if start != end:
                 return f"a segment starts at word {start + 1}: expected word {end + 1}, where the one before it ends"
-            if before != label:
-                return f"the segment from word {start + 1} follows label {before}: expected {label}"
-            end, label = start + width + 1, after
+            if previous != label:
+                return f"the segment from word {start + 1} follows label {previous}: expected {label}"
+            end, label = start + width + 1, following
         return f"the segments end after word {end}: expected {length}, the number of words"

@@ -10,11 +10,10 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window, run
+from structattn.kernels.chart import Chart, ChartSelector, Rule, Window, run
 from structattn.kernels.family import Family
 from structattn.kernels.operators import Operators
-from structattn.kernels.random import place
-from structattn.kernels.selection import ChartSelector
+from structattn.kernels.random import choice_id
 
 
 @lru_cache(maxsize=64)
@@ -31,52 +30,32 @@ def chart(num_words: int) -> Chart:
         right_half = Window(spans + size + width, (diagonal, down))
         score = Window(width, (diagonal, 0))
         target = Window(spans + width, (diagonal,))
-        split = Window(place(0, 0, width), (place(0, 1, 1),))
+        split = Window(choice_id(0, 0, width), (choice_id(0, 1, 1),))
         rules.append(Rule(target, (left, right_half, score), (size - width,), (width - 1,), split))
     return Chart(spans, 2 * spans, tuple(rules), Window(spans, (1,)))
 
 
 def real_spans(lengths: Int[Tensor, "*batch"], num_words: int) -> Bool[Tensor, "*batch fencepost fencepost"]:
-    """True for spans of at least one word within the sentence.
-
-    Example:
-        >>> real_spans(torch.tensor(1), 2).int().tolist()
-        [[0, 1, 0], [0, 0, 0], [0, 0, 0]]
-    """
+    """True for spans of at least one word within the sentence."""
     post = torch.arange(num_words + 1, device=lengths.device)
     return (post[:, None] < post) & (post <= lengths[..., None, None])
 
 
-def best_span(
-    scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"]
+def _prepare(
+    scores: Float[Tensor, "batch part"], lengths: Int[Tensor, " batch"], sizes: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
-    """The shift to subtract from the scores, and its sum over a tree: every tree has ``2 n - 1`` spans.
-
-    Args:
-        scores: score of each span, flat.
-        lengths: number of words of each sentence.
-
-    Example:
-        >>> shift, total = best_span(torch.tensor([[1.0, 4.0, 2.0]]), torch.tensor([2]))
-        >>> shift.tolist(), total.tolist()
-        ([[4.0, 4.0, 4.0]], [12.0])
-    """
+    """Scores minus the best one, and its sum over a tree: every tree has ``2 n - 1`` spans."""
+    scores = scores.masked_fill(~real_spans(lengths, sizes[0]).flatten(1), -torch.inf)
     best = scores.amax(-1, keepdim=True)
     best = best.masked_fill(best == -torch.inf, 0)
-    return best.expand_as(scores), best.squeeze(-1) * (2 * lengths - 1).clamp(min=0)
-
-
-def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    scores = scores.masked_fill(~real_spans(lengths, sizes[0]).flatten(1), -torch.inf)
-    shift, total = best_span(scores, lengths)
-    return scores - shift, total
+    return scores - best.expand_as(scores), best.squeeze(-1) * (2 * lengths - 1).clamp(min=0)
 
 
 OPERATORS = Operators(
     Family(
         name="constituency",
         sizes=lambda scores, options: (scores[0].shape[1] - 1,),
-        prepare=_prepared,
+        prepare=_prepare,
         program=lambda numbers, lengths, sizes: run(chart(sizes[0]), numbers, lengths),
         selector=lambda sizes: ChartSelector(chart(sizes[0])),
     )

@@ -37,11 +37,7 @@ def variants() -> dict[str, tuple[str, ...]]:
 
 
 def compiler() -> list[str]:
-    """The command of ``CXX``, or the first compiler on the path.
-
-    Raises:
-        BuildError: if there is none.
-    """
+    """The command of ``CXX``, or the first compiler on the path; a `BuildError` if there is none."""
     named = os.environ.get("CXX")
     if named:
         return shlex.split(named)
@@ -52,18 +48,14 @@ def compiler() -> list[str]:
 
 
 def build(folder: Path = HERE) -> list[Path]:
-    """Compile every variant into a folder; libraries that are newer than all sources are kept.
+    """Compile every variant into a folder; libraries that are newer than all sources stay as they are.
 
-    Args:
-        folder: where the libraries are put.
-
-    Raises:
-        BuildError: if there is no compiler, or it fails; in either case nothing is left behind.
+    If there is no compiler, or it fails, nothing is left behind, and a `BuildError` is raised.
     """
     sources = sorted(SOURCE.glob("*.cpp"))
     newest = max(path.stat().st_mtime for path in [Path(__file__), *SOURCE.iterdir()])
-    wanted = {folder / (name + SUFFIX): flags for name, flags in variants().items()}
-    missing = {path: flags for path, flags in wanted.items() if not path.exists() or path.stat().st_mtime < newest}
+    libraries = {folder / (name + SUFFIX): flags for name, flags in variants().items()}
+    missing = {path: flags for path, flags in libraries.items() if not path.exists() or path.stat().st_mtime < newest}
     if missing:
         command = compiler()
         folder.mkdir(parents=True, exist_ok=True)
@@ -78,7 +70,7 @@ def build(folder: Path = HERE) -> list[Path]:
             _run([[*command, *missing[path], "-shared", *objects[path], "-o", str(made[path])] for path in missing])
             for path, new in made.items():
                 new.replace(path)
-    return list(wanted)
+    return list(libraries)
 
 
 def _run(commands: Sequence[Sequence[str]]) -> None:

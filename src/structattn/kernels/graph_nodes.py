@@ -1,7 +1,7 @@
 """A family as torch operators: one node in a graph of ``torch.compile`` or ``torch.export``, with a shape function.
 
-The rules of `kernels.rules` are differentiable nodes; the operators that choose structures have no gradient. All of
-them have a batching rule.
+The quantities of `kernels.derivatives` are differentiable nodes; the operators that choose structures have no gradient.
+All of them have a batching rule.
 """
 
 from collections.abc import Callable
@@ -11,28 +11,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from structattn.kernels.arrays import empty_like
-from structattn.kernels.batching import merged, restored
+from structattn.kernels.autograd import merge_axis, restore_axis
+from structattn.kernels.derivatives import ENTROPY, EVALUATE, HVP, THIRD, Differentiable, Point, Quantity
 from structattn.kernels.family import Family
-from structattn.kernels.rules import ENTROPY, EVALUATE, HVP, THIRD, Differentiable, Point, Rule
+from structattn.kernels.programs import empty_like
 
 
 @dataclass(frozen=True)
 class Nodes:
     """The operators ``structattn::<family>_...``; arguments are arrays of scores, lengths, further tensors, numbers."""
 
-    rules: dict[Rule, Callable[..., Any]]
+    quantities: dict[Quantity, Callable[..., Any]]
     argmax: Callable[..., Any]
     topk: Callable[..., Any]
     sample: Callable[..., Any]
 
 
 def register(operators: Differentiable) -> Nodes:
-    """Register the operators of a family with torch.
-
-    Args:
-        operators: of the family; the gradients call them.
-    """
+    """Register the operators of a family with torch; their gradients call ``operators``."""
     family = operators.family
 
     def argmax(*inputs: Any) -> Tensor:
@@ -59,7 +55,7 @@ def register(operators: Differentiable) -> Nodes:
         return first.new_empty(inputs[-1], *first.shape)
 
     return Nodes(
-        rules={rule: _differentiable(operators, rule) for rule in (EVALUATE, ENTROPY, HVP, THIRD)},
+        quantities={quantity: _differentiable(operators, quantity) for quantity in (EVALUATE, ENTROPY, HVP, THIRD)},
         argmax=_node(family, argmax, fake_argmax, "SymInt[] options", "Tensor"),
         topk=_node(family, topk, fake_topk, "SymInt[] options, SymInt k", "(Tensor, Tensor)", axis=1),
         sample=_node(
@@ -68,43 +64,43 @@ def register(operators: Differentiable) -> Nodes:
     )
 
 
-def _differentiable(operators: Differentiable, rule: Rule) -> Any:
+def _differentiable(operators: Differentiable, quantity: Quantity) -> Any:
     family = operators.family
-    arrays, groups = len(family.shared_axes), rule.num_vectors + 1
+    arrays, groups = len(family.shared_axes), quantity.num_vectors + 1
 
-    def point(tensors: Any, options: Any) -> Point:
-        given = tensors[: arrays * groups + 1]
-        vectors = [given[1 + arrays * group : 1 + arrays * (group + 1)] for group in range(1, groups)]
-        parts = tensors[len(given) :] if rule.saves_parts else None
-        return Point(operators, given[:arrays], given[arrays], options, vectors, parts)
+    def make_point(tensors: Any, options: Any) -> Point:
+        inputs = tensors[: arrays * groups + 1]
+        vectors = [inputs[1 + arrays * group : 1 + arrays * (group + 1)] for group in range(1, groups)]
+        parts = tensors[len(inputs) :] if quantity.saves_parts else None
+        return Point(operators, inputs[:arrays], inputs[arrays], options, vectors, parts)
 
     def implementation(*inputs: Any) -> Any:
-        found = rule.value(point(inputs[:-1], inputs[-1]))
-        return found if len(found) > 1 else found[0]
+        outputs = quantity.value(make_point(inputs[:-1], inputs[-1]))
+        return outputs if len(outputs) > 1 else outputs[0]
 
     def fake(*inputs: Any) -> Any:
         first, each = inputs[0], [empty_like(array) for array in family.each(inputs[:arrays])]
-        if rule is ENTROPY:
+        if quantity is ENTROPY:
             return tuple(first.new_empty(first.shape[0], dtype=torch.float64) for _ in range(3))
-        found = (first.new_empty(first.shape[0]), *each) if rule is EVALUATE else tuple(each)
-        return found if len(found) > 1 else found[0]
+        outputs = (first.new_empty(first.shape[0]), *each) if quantity is EVALUATE else tuple(each)
+        return outputs if len(outputs) > 1 else outputs[0]
 
     def save(ctx: Any, inputs: tuple[Any, ...], output: Any) -> None:
         *tensors, ctx.options = inputs
         ctx.set_materialize_grads(False)
-        ctx.save_for_backward(*tensors, *(output[1:] if rule.saves_parts else ()))
+        ctx.save_for_backward(*tensors, *(output[1:] if quantity.saves_parts else ()))
 
     def backward(ctx: Any, *grads: Tensor | None) -> Any:
         needed = ctx.needs_input_grad
-        wanted = [needed[:arrays]]
-        wanted += [needed[1 + arrays * group : 1 + arrays * (group + 1)] for group in range(1, groups)]
-        to_scores, *to_vectors = rule.pullback(point(ctx.saved_tensors, ctx.options), grads, wanted)
-        flat = [*to_scores, None, *(own for group in to_vectors for own in group), None]
-        return tuple(own if want else None for own, want in zip(flat, needed, strict=True))
+        requested = [needed[:arrays]]
+        requested += [needed[1 + arrays * group : 1 + arrays * (group + 1)] for group in range(1, groups)]
+        to_scores, *to_vectors = quantity.pullback(make_point(ctx.saved_tensors, ctx.options), grads, requested)
+        flat = [*to_scores, None, *(grad for group in to_vectors for grad in group), None]
+        return tuple(grad if is_needed else None for grad, is_needed in zip(flat, needed, strict=True))
 
-    implementation.__name__ = rule.name
-    vectors = [f"Tensor? vector{group}_{array}" for group in range(rule.num_vectors) for array in range(arrays)]
-    outputs = ["Tensor"] * {EVALUATE: arrays + 1, ENTROPY: 3}.get(rule, arrays)
+    implementation.__name__ = quantity.name
+    vectors = [f"Tensor? vector{group}_{array}" for group in range(quantity.num_vectors) for array in range(arrays)]
+    outputs = ["Tensor"] * {EVALUATE: arrays + 1, ENTROPY: 3}.get(quantity, arrays)
     returns = f"({', '.join(outputs)})" if len(outputs) > 1 else outputs[0]
     return _node(
         family,
@@ -128,17 +124,10 @@ def _node(
     axis: int = 0,
     autograd: tuple[Callable[..., Any], Callable[..., None]] | None = None,
 ) -> Any:
-    """Register one operator.
+    """Register one operator under the name of its implementation; ``fake`` gives the shapes of its outputs.
 
-    Args:
-        family: its scores and lengths are the first arguments.
-        implementation: the function to call; its name becomes that of the operator.
-        fake: the shapes of its outputs.
-        arguments: schema of the arguments after scores and lengths, tensors first.
-        returns: schema of the outputs.
-        further: how many of these arguments are tensors.
-        axis: the batch axis of the outputs.
-        autograd: its backward function, and the function that saves tensors for it.
+    After scores and lengths come ``arguments``, of which the first ``further`` are tensors; ``axis`` is the batch axis
+    of the outputs; ``autograd`` is a backward function, and one that saves tensors for it.
     """
     count = len(family.shared_axes)
     scores = ", ".join(f"Tensor scores{index}" for index in range(count))
@@ -156,9 +145,9 @@ def _node(
         total = count + 1 + further
         order = [count, *range(count), *range(count + 1, total)]  # lengths always have a batch axis
         axes = [None, *family.shared_axes, *(None for _ in range(further))]
-        own = merged(info.batch_size, [in_dims[i] for i in order], [inputs[i] for i in order], axes)
-        found = operator(*own[1 : count + 1], own[0], *own[count + 1 :], *inputs[total:])
-        return restored(info.batch_size, found, axis)
+        lengths, *merged = merge_axis(info.batch_size, [in_dims[i] for i in order], [inputs[i] for i in order], axes)
+        outputs = operator(*merged[:count], lengths, *merged[count:], *inputs[total:])
+        return restore_axis(info.batch_size, outputs, axis)
 
     operator.register_vmap(batched)
     return operator

@@ -13,10 +13,18 @@ from torch import Tensor
 from torch.autograd import Function
 from torch.nn import Parameter
 
-from structattn.kernels import gpu, native
-from structattn.kernels.autograd import is_mapped
-from structattn.kernels.pair_scores import LARGE_SCALE, curve_of, curved, exponentials, highest_of, inverse_
-from structattn.kernels.pair_tiles import tile_size, tiles
+from structattn.kernels.pair_tiles import (
+    LARGE_SCALE,
+    bend,
+    exponentiate,
+    find_highest,
+    invert_,
+    iterate_tiles,
+    select_curve,
+    tile_size,
+)
+from structattn.kernels.programs import empty_like, find_compiled, find_on_device
+from structattn.kernels.tracing import is_mapped
 
 
 def attend(
@@ -26,20 +34,7 @@ def attend(
     allowed: Bool[Tensor, "#batch query key"],
     scale: float,
 ) -> Float[Tensor, "batch query feature"]:
-    """``s_i = sum_j softmax_j(c tanh((q_i + k_j) / c)) * v_j`` over allowed keys; differentiable once.
-
-    Args:
-        queries: the queries' part of the score.
-        keys: the keys' part of the score.
-        values: what is averaged; float32 or float64, like the others.
-        allowed: where a query may attend to a key.
-        scale: the bound ``c``.
-
-    Example:
-        >>> everything = torch.ones(1, 1, 2, dtype=torch.bool)
-        >>> attend(torch.zeros(1, 1, 1), torch.zeros(1, 2, 1), torch.tensor([[[1.0], [2.0]]]), everything, 5.0)
-        tensor([[[1.5000]]])
-    """
+    """``s_i = sum_j softmax_j(c tanh((q_i + k_j) / c)) * v_j`` over allowed keys; differentiable once."""
     attended: Tensor = _ATTEND(queries, keys, values, allowed, scale)[0]
     return attended
 
@@ -47,12 +42,12 @@ def attend(
 def _attend(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> tuple[Tensor, Tensor]:
     """The attention output of every query, and the inverse of its sum of exponentials."""
     allowed = _for_each_sentence(allowed, len(queries))
-    attended, inverse = _like(queries, queries)
-    if _on_device("token2token_attend", (queries, keys, values), (allowed,), (attended, inverse), scale):
+    attended, inverse = empty_like(queries), empty_like(queries)
+    if _run_on_device("token2token_attend", (queries, keys, values), (allowed,), (attended, inverse), scale):
         return attended, inverse
-    compiled = _compiled("token2token", queries, scale, pointers=7)
+    compiled = _find_compiled("token2token", queries, scale, pointers=7)
     if compiled is None:
-        return _streamed(queries, keys, values, allowed, scale)
+        return _stream(queries, keys, values, allowed, scale)
     queries, keys, values = (tensor.contiguous() for tensor in (queries, keys, values))
     _call(compiled, queries, keys, values, allowed, scale, attended, inverse)
     return attended, inverse
@@ -69,16 +64,16 @@ def _gradients(
     scale: float,
 ) -> tuple[Tensor, Tensor, Tensor]:
     allowed = _for_each_sentence(allowed, len(queries))
-    of_queries, of_keys, of_values = found = _like(queries, keys, values)
-    given = (allowed, attended, inverse, gradient)
-    if _on_device("token2token_gradients", (queries, keys, values), given, found, scale):
-        return of_queries, of_keys, of_values
-    compiled = _compiled("token2token_backward", queries, scale, pointers=11)
+    gradients = empty_like(queries), empty_like(keys), empty_like(values)
+    inputs = (allowed, attended, inverse, gradient)
+    if _run_on_device("token2token_gradients", (queries, keys, values), inputs, gradients, scale):
+        return gradients
+    compiled = _find_compiled("token2token_backward", queries, scale, pointers=11)
     if compiled is None:
-        return _streamed_gradients(queries, keys, values, allowed, scale, attended, inverse, gradient)
+        return _stream_gradients(queries, keys, values, allowed, scale, attended, inverse, gradient)
     queries, keys, values, gradient = (tensor.contiguous() for tensor in (queries, keys, values, gradient))
-    _call(compiled, queries, keys, values, allowed, scale, attended, inverse, gradient, *found)
-    return of_queries, of_keys, of_values
+    _call(compiled, queries, keys, values, allowed, scale, attended, inverse, gradient, *gradients)
+    return gradients
 
 
 def _for_each_sentence(allowed: Tensor, batch: int) -> Tensor:
@@ -86,59 +81,58 @@ def _for_each_sentence(allowed: Tensor, batch: int) -> Tensor:
     return allowed if len(allowed) in (1, batch) else allowed.repeat_interleave(batch // len(allowed), 0)
 
 
-def _on_device(
-    name: str, parts: Sequence[Tensor], given: Sequence[Tensor], found: Sequence[Tensor], scale: float
+def _run_on_device(
+    name: str, parts: Sequence[Tensor], inputs: Sequence[Tensor], results: Sequence[Tensor], scale: float
 ) -> bool:
     """Whether a kernel for this device has written the results."""
-    function = gpu.function(name, parts[0]) if scale <= LARGE_SCALE else None
-    if function is None:
+    program = find_on_device(name, parts[0]) if scale <= LARGE_SCALE else None
+    if program is None:
         return False
-    given = [_one_for_all(given[0]), *given[1:]]
-    return function(parts, None, given, found, [scale])
+    return program(parts, None, [_single_mask(inputs[0]), *inputs[1:]], results, [scale])
 
 
-def _one_for_all(allowed: Tensor) -> Tensor:
+def _single_mask(allowed: Tensor) -> Tensor:
     """A single mask if all sentences share one in memory."""
     return allowed[:1] if allowed.stride(0) == 0 else allowed
 
 
-def _compiled(name: str, queries: Tensor, scale: float, *, pointers: int) -> Any:
+def _find_compiled(name: str, queries: Tensor, scale: float, *, pointers: int) -> Any:
     if scale > LARGE_SCALE:
         return None  # There the score is inaccurate in the form that the compiled kernel uses.
-    return native.function(name, queries, pointers=pointers, numbers=5)
+    return find_compiled(name, queries, pointers=pointers, numbers=5)
 
 
 def _call(
-    compiled: Any, queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float, *others: Tensor
+    compiled: Any, queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float, *further: Tensor
 ) -> None:
-    allowed = _one_for_all(allowed).contiguous()
+    allowed = _single_mask(allowed).contiguous()
     bound = torch.tensor(scale, dtype=torch.float64, device="cpu")  # whatever the default device is
-    pointers = [tensor.data_ptr() for tensor in (queries, keys, values, allowed, bound, *others)]
+    pointers = [tensor.data_ptr() for tensor in (queries, keys, values, allowed, bound, *further)]
     pairs = allowed.shape[1] * allowed.shape[2]
     compiled(*pointers, *queries.shape[:2], keys.shape[1], queries.shape[2], pairs if len(allowed) > 1 else 0)
 
 
-def _streamed(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> tuple[Tensor, Tensor]:
-    curve = curve_of(scale)
-    highest = highest_of(queries, keys, allowed, curve=curve)
+def _stream(queries: Tensor, keys: Tensor, values: Tensor, allowed: Tensor, scale: float) -> tuple[Tensor, Tensor]:
+    curve = select_curve(scale)
+    highest = find_highest(queries, keys, allowed, curve=curve)
     total, attended = torch.zeros_like(queries), torch.zeros_like(queries)
     memory = queries.new_empty(tile_size(queries, keys))
-    for tile in tiles(queries, keys, allowed):
-        weights = curved(tile, queries, keys, curve=curve, memory=memory)
-        weights = exponentials(weights, tile, curve, highest=highest, out=weights)
-        total_here, attended_here = total[tile.sentences, tile.queries], attended[tile.sentences, tile.queries]
+    for tile in iterate_tiles(queries, keys, allowed):
+        weights = bend(tile, queries, keys, curve=curve, memory=memory)
+        weights = exponentiate(weights, tile, curve, highest=highest, out=weights)
+        total_view, attended_view = total[tile.sentences, tile.queries], attended[tile.sentences, tile.queries]
         if weights.shape[1] == 1:  # Nothing to sum, so no intermediate result to write.
-            total_here += weights[:, 0]
-            attended_here.addcmul_(weights[:, 0], values[tile.sentences, tile.keys])
+            total_view += weights[:, 0]
+            attended_view.addcmul_(weights[:, 0], values[tile.sentences, tile.keys])
         else:
-            total_here += weights.sum(1)
-            attended_here += weights.mul_(values[tile.sentences, tile.keys, None]).sum(1)
-    inverse = inverse_(total)
+            total_view += weights.sum(1)
+            attended_view += weights.mul_(values[tile.sentences, tile.keys, None]).sum(1)
+    inverse = invert_(total)
     attended *= inverse
     return attended, inverse
 
 
-def _streamed_gradients(
+def _stream_gradients(
     queries: Tensor,
     keys: Tensor,
     values: Tensor,
@@ -150,13 +144,13 @@ def _streamed_gradients(
 ) -> tuple[Tensor, Tensor, Tensor]:
     # With g the gradient of s: dv_j = sum_i P_ij g_i, and with eta_ij = P_ij g_i (v_j - s_i) (1 - tanh^2),
     # dq_i = sum_j eta_ij and dk_j = sum_i eta_ij.
-    incoming, curve = gradient * inverse, curve_of(scale)
-    highest = highest_of(queries, keys, allowed, curve=curve)
+    incoming, curve = gradient * inverse, select_curve(scale)
+    highest = find_highest(queries, keys, allowed, curve=curve)
     of_queries, of_keys, of_values = torch.zeros_like(queries), torch.zeros_like(keys), torch.zeros_like(values)
     memory = queries.new_empty(2, tile_size(queries, keys))
-    for tile in tiles(queries, keys, allowed):
-        bent = curved(tile, queries, keys, curve=curve, memory=memory[0])
-        terms = exponentials(bent, tile, curve, highest=highest, out=tile.view(memory[1]))
+    for tile in iterate_tiles(queries, keys, allowed):
+        bent = bend(tile, queries, keys, curve=curve, memory=memory[0])
+        terms = exponentiate(bent, tile, curve, highest=highest, out=tile.view(memory[1]))
         terms *= incoming[tile.sentences, None, tile.queries]
         torch.sum(terms, 2, out=of_values[tile.sentences, tile.keys])
         curve.times_derivative_(terms, bent)
@@ -199,11 +193,7 @@ def _refuse_forward_mode(ctx: Any, *tangents: Any) -> None:
     )
 
 
-def _like(*tensors: Tensor) -> tuple[Tensor, ...]:
-    return tuple(torch.empty_like(tensor, memory_format=torch.contiguous_format) for tensor in tensors)
-
-
-def _registered(
+def _register(
     name: str,
     implementation: Callable[..., Any],
     *,
@@ -239,13 +229,17 @@ def _registered(
     return call
 
 
-_GRADIENTS = _registered(
+_GRADIENTS = _register(
     "token2token_gradients",
     _gradients,
-    fake=lambda queries, keys, values, *_: _like(queries, keys, values),
+    fake=lambda queries, keys, values, *_: (empty_like(queries), empty_like(keys), empty_like(values)),
     backward=_refuse,
     save=_save_nothing,
 )
-_ATTEND = _registered(
-    "token2token", _attend, fake=lambda queries, *_: _like(queries, queries), backward=_backward, save=_save
+_ATTEND = _register(
+    "token2token",
+    _attend,
+    fake=lambda queries, *_: (empty_like(queries), empty_like(queries)),
+    backward=_backward,
+    save=_save,
 )

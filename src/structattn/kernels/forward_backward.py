@@ -13,91 +13,65 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window, run
+from structattn.kernels.chart import Chart, ChartSelector, Rule, Window, run
 from structattn.kernels.family import Family
 from structattn.kernels.operators import Operators
-from structattn.kernels.random import place
-from structattn.kernels.selection import ChartSelector
+from structattn.kernels.random import choice_id
 
-# The random choices of a sequence, see `kernels.random.place`: the state before another, and the last state.
-_BEFORE, _LAST = range(2)
+# The kinds of random choices: the state before a state, and the last state.
+_PREVIOUS, _LAST = range(2)
 
 
 @lru_cache(maxsize=64)
-def chart(num_words: int, num_states: int, shared: bool) -> Chart:
+def chart(num_words: int, num_states: int, is_shared: bool) -> Chart:
     """Rules of the forward algorithm; the scores are the unaries, then the transitions (once, if they are shared).
 
     ``alpha[0,c] = U[0,c]``; ``alpha[i,c] = plus_b alpha[i-1,b] T[i-1,b,c] U[i,c]``; ``total[i] = plus_c alpha[i-1,c]``.
     """
     n, c = num_words, num_states
     transitions = n * c
-    alpha = transitions + c * c * (1 if shared else max(n - 1, 0))
+    alpha = transitions + c * c * (1 if is_shared else max(n - 1, 0))
     total = alpha + n * c
     rules = [Rule(Window(total, (1,)), (), (1,))]
     if n:
         rules.append(Rule(Window(alpha, (1,)), (Window(0, (1,)),), (c,)))
     for i in range(1, n):
-        before = Window(alpha + (i - 1) * c, (0, 1))
-        transition = Window(transitions + (0 if shared else (i - 1) * c * c), (1, c))
-        here = Window(i * c, (1, 0))
-        choice = Window(place(_BEFORE, 0, i), (place(0, 1, 0),))
-        rules.append(Rule(Window(alpha + i * c, (1,)), (before, transition, here), (c,), (c,), choice))
+        previous = Window(alpha + (i - 1) * c, (0, 1))
+        transition = Window(transitions + (0 if is_shared else (i - 1) * c * c), (1, c))
+        unary = Window(i * c, (1, 0))
+        choices = Window(choice_id(_PREVIOUS, 0, i), (choice_id(0, 1, 0),))
+        rules.append(Rule(Window(alpha + i * c, (1,)), (previous, transition, unary), (c,), (c,), choices))
     if n:
-        last = Window(place(_LAST, 0, 1), (place(0, 0, 1),))
+        last = Window(choice_id(_LAST, 0, 1), (choice_id(0, 0, 1),))
         rules.append(Rule(Window(total + 1, (1,)), (Window(alpha, (c, 1)),), (n,), (c,), last))
-    return Chart(alpha, total + n + 1, tuple(rules), Window(total, (1,)), num_counted=c * c if shared else 0)
+    return Chart(alpha, total + n + 1, tuple(rules), Window(total, (1,)), num_counted=c * c if is_shared else 0)
 
 
 def real_parts(
-    lengths: Int[Tensor, "*batch"], *, num_words: int, num_states: int, shared: bool
+    lengths: Int[Tensor, "*batch"], *, num_words: int, num_states: int, is_shared: bool
 ) -> Bool[Tensor, "*batch part"]:
-    """True for the unaries and the transitions that a sentence has.
-
-    Args:
-        lengths: number of words of each sentence.
-        num_words: the longest possible sentence.
-        num_states: number of states.
-        shared: whether there is one matrix of transitions.
-
-    Example:
-        >>> real_parts(torch.tensor(1), num_words=2, num_states=1, shared=False).tolist()
-        [True, False, False]
-    """
+    """True for the unaries and the transitions that a sentence has; one matrix of transitions if it is shared."""
     word = torch.arange(num_words, device=lengths.device)
     real = word < lengths[..., None]
     unary = real.repeat_interleave(num_states, -1)
     square = num_states * num_states
-    if shared:
+    if is_shared:
         return torch.cat([unary, unary.new_ones(*lengths.shape, square)], -1)
     return torch.cat([unary, real[..., 1:].repeat_interleave(square, -1)], -1)
 
 
-def best_states(
-    scores: Float[Tensor, "batch part"], sizes: tuple[int, ...]
+def _prepare(
+    scores: Float[Tensor, "batch part"], lengths: Tensor, sizes: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
-    """The shift to subtract from the scores, and its sum over a sequence: every sequence has one state for each word.
-
-    Args:
-        scores: unaries and transitions, flat; ``-inf`` where there is no word.
-        sizes: number of words, number of states, and whether the transitions are shared.
-
-    Example:
-        >>> shift, total = best_states(torch.tensor([[1.0, 4.0, 9.0, 9.0, 9.0, 9.0]]), (1, 2, 1))
-        >>> shift.tolist(), total.tolist()
-        ([[4.0, 4.0, 0.0, 0.0, 0.0, 0.0]], [4.0])
-    """
-    words, states = sizes[:2]
+    """Scores minus the best unary of each word, and the sum of those: every sequence has one state for each word."""
+    words, states, kind = sizes
+    real = real_parts(lengths, num_words=words, num_states=states, is_shared=bool(kind))
+    scores = scores.masked_fill(~real, -torch.inf)
     unary, transition = scores.split([words * states, scores.shape[-1] - words * states], -1)
     best = unary.unflatten(-1, (words, states)).amax(-1)
     best = best.masked_fill(best == -torch.inf, 0)
-    return torch.cat([best.repeat_interleave(states, -1), torch.zeros_like(transition)], -1), best.sum(-1)
-
-
-def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
-    real = real_parts(lengths, num_words=sizes[0], num_states=sizes[1], shared=bool(sizes[2]))
-    scores = scores.masked_fill(~real, -torch.inf)
-    shift, total = best_states(scores, sizes)
-    return scores - shift, total
+    shift = torch.cat([best.repeat_interleave(states, -1), torch.zeros_like(transition)], -1)
+    return scores - shift, best.sum(-1)
 
 
 def _sizes(scores: Sequence[Tensor], options: Sequence[int]) -> tuple[int, ...]:
@@ -110,7 +84,7 @@ OPERATORS = Operators(
     Family(
         name="chain",
         sizes=_sizes,
-        prepare=_prepared,
+        prepare=_prepare,
         program=lambda numbers, lengths, sizes: run(chart(*sizes[:2], bool(sizes[2])), numbers, lengths),
         selector=lambda sizes: ChartSelector(chart(*sizes[:2], bool(sizes[2]))),
         shared_axes=(None, 2),

@@ -14,12 +14,7 @@ from torch import Tensor
 
 
 def make_dual(scores: Float[Tensor, "*shape"], *directions: Float[Tensor, "*shape"]) -> Float[Tensor, "order *shape"]:
-    """Scores with zero, one or two directions of differentiation; a forbidden score (``-inf``) has no derivative.
-
-    Example:
-        >>> make_dual(torch.tensor([1.0, -torch.inf]), torch.tensor([3.0, 4.0])).tolist()
-        [[1.0, -inf], [3.0, 0.0]]
-    """
+    """Scores with zero, one or two directions of differentiation; a forbidden score (``-inf``) has no derivative."""
     forbidden = scores == -torch.inf
     slices = [scores, *(direction.masked_fill(forbidden, 0) for direction in directions)]
     if len(directions) == 2:
@@ -28,12 +23,7 @@ def make_dual(scores: Float[Tensor, "*shape"], *directions: Float[Tensor, "*shap
 
 
 def multiply(a: Float[Tensor, "order *_"], b: Float[Tensor, "order *_"]) -> Float[Tensor, "order *_"]:
-    """Product of two tensors of numbers: the Leibniz rule.
-
-    Example:
-        >>> multiply(torch.tensor([2.0, 1.0]), torch.tensor([5.0, 3.0])).tolist()
-        [10.0, 11.0]
-    """
+    """Product of two tensors of numbers: the Leibniz rule."""
     if a.shape[0] == 1:
         return a * b
     if a.shape[0] == 2:
@@ -48,34 +38,21 @@ def multiply(a: Float[Tensor, "order *_"], b: Float[Tensor, "order *_"]) -> Floa
     )
 
 
-def one_like(numbers: Float[Tensor, "order *shape"]) -> Float[Tensor, "order *shape"]:
-    """The number one, in the shape of other numbers."""
-    one = torch.zeros_like(numbers)
-    one[0] = 1
-    return one
+def ones_like(numbers: Float[Tensor, "order *shape"]) -> Float[Tensor, "order *shape"]:
+    """The number one, in the shape of a tensor of numbers."""
+    ones = torch.zeros_like(numbers)
+    ones[0] = 1
+    return ones
 
 
 def logsumexp_and_shares(
     terms: Float[Tensor, "order *_"], axes: tuple[int, ...]
 ) -> tuple[Float[Tensor, "order *_"], Float[Tensor, "order *_"]]:
-    r"""Log-sum-exp over some axes, and the share of every term in the sum.
+    """Log-sum-exp over some negative axes, which stay with size one, and the share of every term in the sum.
 
-    ``value = log sum_j exp(x_j)`` and ``share_j = exp(x_j) / sum exp(x)``. Shares are normalised before use, so they
-    sum to one at any magnitude of the scores. If nothing is allowed, the value is ``-inf`` and every share is zero.
-
-    Args:
-        terms: numbers in log space.
-        axes: negative axes to sum over; the value keeps them with size one.
-
-    Returns:
-        Values and shares, with the derivatives that the terms carry.
-
-    Example:
-        >>> value, share = logsumexp_and_shares(torch.tensor([[0.0, 0.0]]), (-1,))
-        >>> share.tolist(), round(value.item(), 4)
-        ([[0.5, 0.5]], 0.6931)
+    Shares sum to one at any magnitude of the scores; if nothing is allowed, the value is ``-inf`` and all are zero.
     """
-    raised, total, top = _raised(terms[0], axes)
+    raised, total, top = _raise(terms[0], axes)
     value = total.log() + top
     share = raised / total.masked_fill(total == 0, 1)
     if len(terms) == 1:
@@ -93,23 +70,15 @@ def logsumexp_and_shares(
 
 
 def log_shares(terms: Float[Tensor, "order *_"], axes: tuple[int, ...]) -> Float[Tensor, "order *_"]:
-    """Logarithm of the shares of `logsumexp_and_shares`, without underflow; ``-inf`` where a term is impossible.
-
-    Args:
-        terms: numbers in log space.
-        axes: negative axes to normalise over.
-
-    Example:
-        >>> log_shares(torch.tensor([[0.0, -2000.0, -torch.inf]]), (-1,)).tolist()
-        [[0.0, -2000.0, -inf]]
-    """
-    _, total, top = _raised(terms[0], axes)
+    """Logarithm of the shares of `logsumexp_and_shares`, without underflow; ``-inf`` where a term is impossible."""
+    _, total, top = _raise(terms[0], axes)
     plain = terms[0] - top - total.masked_fill(total == 0, 1).log()
     value, _ = logsumexp_and_shares(terms, axes)
     return torch.cat([plain.unsqueeze(0), terms[1:] - value[1:]])
 
 
-def _raised(terms: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+def _raise(terms: Tensor, axes: tuple[int, ...]) -> tuple[Tensor, Tensor, Tensor]:
+    """``exp(terms - top)``, its sum, and the highest term (zero if nothing is allowed)."""
     top = terms.amax(axes, keepdim=True)
     top = top.masked_fill(top == -torch.inf, 0)
     raised = (terms - top).exp_()

@@ -10,14 +10,13 @@ import torch
 from jaxtyping import Bool, Int
 from torch import Tensor
 
-from structattn.kernels.chart import Chart, Rule, Window, run
+from structattn.kernels.chart import Chart, ChartSelector, Rule, Window, run
 from structattn.kernels.family import Family
 from structattn.kernels.operators import Operators
-from structattn.kernels.random import place
-from structattn.kernels.selection import ChartSelector
+from structattn.kernels.random import choice_id
 
-# The random choices of a segmentation, see `kernels.random.place`: the segment before a label, and the last label.
-_BEFORE, _LAST = range(2)
+# The kinds of random choices: the segment before a label, and the last label.
+_PREVIOUS, _LAST = range(2)
 
 
 @lru_cache(maxsize=64)
@@ -34,11 +33,11 @@ def chart(num_words: int, max_width: int, num_states: int) -> Chart:
     for end in range(1, n + 1):
         widths = min(max_width, end)
         start = end - widths
-        before = Window(beta + start * c, (0, c, 1))
+        previous = Window(beta + start * c, (0, c, 1))
         segment = Window(start * per_start + (widths - 1) * per_width, (1, per_start - per_width, c))
-        choice = Window(place(_BEFORE, 0, end), (place(0, 1, 0),))
-        rules.append(Rule(Window(beta + end * c, (1,)), (before, segment), (c,), (widths, c), choice))
-    last = Window(place(_LAST, 0, 0), (place(0, 0, 1),))
+        choices = Window(choice_id(_PREVIOUS, 0, end), (choice_id(0, 1, 0),))
+        rules.append(Rule(Window(beta + end * c, (1,)), (previous, segment), (c,), (widths, c), choices))
+    last = Window(choice_id(_LAST, 0, 0), (choice_id(0, 0, 1),))
     rules.append(Rule(Window(total, (1,)), (Window(beta, (c, 1)),), (n + 1,), (c,), last))
     return Chart(beta, total + n + 1, tuple(rules), Window(total, (1,)))
 
@@ -48,23 +47,17 @@ def real_segments(
 ) -> Bool[Tensor, "*batch word width state state"]:
     """True for segments within the sentence; the only label before the first word is 0.
 
-    Args:
-        lengths: number of words of each sentence.
-        sizes: number of words of the longest sentence and of the longest segment, and number of states.
-
-    Example:
-        >>> real_segments(torch.tensor(1), [2, 2, 1]).flatten().tolist()
-        [True, False, False, False]
+    Sizes are the number of words of the longest sentence and of the longest segment, and the number of states.
     """
     words, widths, states = sizes
     start = torch.arange(words, device=lengths.device)[:, None]
     end = start + torch.arange(1, widths + 1, device=lengths.device)
-    part = (end <= lengths[..., None, None])[..., None, None]
-    known = (start > 0)[..., None, None] | (torch.arange(states, device=lengths.device)[:, None] == 0)
-    return (part & known).expand(*lengths.shape, words, widths, states, states)
+    inside = (end <= lengths[..., None, None])[..., None, None]
+    follows = (start > 0)[..., None, None] | (torch.arange(states, device=lengths.device)[:, None] == 0)
+    return (inside & follows).expand(*lengths.shape, words, widths, states, states)
 
 
-def _prepared(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
+def _prepare(scores: Tensor, lengths: Tensor, sizes: tuple[int, ...]) -> tuple[Tensor, Tensor]:
     """Nothing can be subtracted: structures differ in their number of segments."""
     real = real_segments(lengths, sizes).flatten(1)
     return scores.masked_fill(~real, -torch.inf), scores.new_zeros(len(scores))
@@ -74,7 +67,7 @@ OPERATORS = Operators(
     Family(
         name="segments",
         sizes=lambda scores, options: tuple(scores[0].shape[1:4]),
-        prepare=_prepared,
+        prepare=_prepare,
         program=lambda numbers, lengths, sizes: run(chart(*sizes), numbers, lengths),
         selector=lambda sizes: ChartSelector(chart(*sizes)),
     )

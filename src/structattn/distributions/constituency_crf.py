@@ -11,10 +11,18 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
-from structattn import kernels
-from structattn.distributions.checks import checked_lengths, checked_scores, values_matter
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.values import aligned_lengths, integers, is_missing, lengths_of_parts, refuse_first
+from structattn.distributions.validation import (
+    align_lengths,
+    check_integers,
+    check_lengths,
+    check_parts,
+    check_scores,
+    is_missing,
+    refuse_first,
+    should_check_values,
+)
+from structattn.kernels.cky import OPERATORS, real_spans
 
 
 class ConstituencyCRF(StructuredDistribution):
@@ -26,7 +34,7 @@ class ConstituencyCRF(StructuredDistribution):
 
     Args:
         scores: score of each span between fenceposts ``0 .. n``.
-        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if not given.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -41,7 +49,7 @@ class ConstituencyCRF(StructuredDistribution):
         [[0, 3], [0, 1], [1, 3], [1, 2], [2, 3]]
     """
 
-    _operators = kernels.constituency.OPERATORS
+    _operators = OPERATORS
     structures: ClassVar[str] = "spans (..., rows, 2)"
 
     def __init__(
@@ -51,13 +59,13 @@ class ConstituencyCRF(StructuredDistribution):
         *,
         validate_args: bool | None = None,
     ) -> None:
-        (scores,) = checked_scores("ConstituencyCRF", scores=scores)
+        (scores,) = check_scores("ConstituencyCRF", scores=scores)
         if scores.dim() < 2 or scores.shape[-1] != scores.shape[-2] or scores.shape[-1] == 0:
             raise ValueError(f"ConstituencyCRF: scores of shape {tuple(scores.shape)}: expected (..., n + 1, n + 1)")
         num_words = scores.shape[-1] - 1
         super().__init__(
             {"scores": scores},
-            lengths=checked_lengths(
+            lengths=check_lengths(
                 lengths, scores.shape[:-2], num_words=num_words, like=scores, validate_args=validate_args
             ),
             axes=((2, 0),),
@@ -69,14 +77,14 @@ class ConstituencyCRF(StructuredDistribution):
 
         If there is no tree, every row is ``(-1, -1)``.
         """
-        lengths = lengths_of_parts(self, parts, what="to_structure")
+        lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         posts = parts.shape[-1]
         post = torch.arange(posts, device=parts.device)
         order = (post[:, None] * posts + (posts - 1 - post)).flatten()
         unused = posts * posts
-        place = order.where(parts.flatten(-2) > 0, unused).sort(-1).values[..., : max(2 * posts - 3, 0)]
-        spans = torch.stack([place // posts, posts - 1 - place % posts], -1)
-        spans = spans.masked_fill((place == unused).unsqueeze(-1), 0)
+        span = order.where(parts.flatten(-2) > 0, unused).sort(-1).values[..., : max(2 * posts - 3, 0)]
+        spans = torch.stack([span // posts, posts - 1 - span % posts], -1)
+        spans = spans.masked_fill((span == unused).unsqueeze(-1), 0)
         return spans.masked_fill(is_missing(parts, 2, lengths).unsqueeze(-1), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ span 2"]) -> Float[Tensor, "*_ start end"]:
@@ -85,17 +93,17 @@ class ConstituencyCRF(StructuredDistribution):
         Raises:
             ValueError: if this is not a tensor of spans or, with ``validate_args``, a span is out of range.
         """
-        spans = integers(structure, self.structures, self._is_structure_shape)
-        shape, lengths = aligned_lengths(self, spans.shape[:-2], what="spans")
+        spans = check_integers(structure, self.structures, self._is_structure_shape)
+        shape, lengths = align_lengths(self.lengths, spans.shape[:-2], name="spans")
         start, end = spans.expand(*shape, *spans.shape[-2:]).unbind(-1)
-        if values_matter(self._checks_values, spans):
+        if should_check_values(self._checks_values, spans):
             blank = (start == end) & ((start == 0) | (start == -1))
             wrong = ~blank & ((start < 0) | (start >= end) | (end > lengths.unsqueeze(-1)))
             refuse_first(
                 wrong,
-                lambda *place: (
-                    f"row {place[-1]} is the span ({int(start[place])}, {int(end[place])}): expected "
-                    f"0 <= start < end <= {int(lengths[place[:-1]])}, the number of words; or (0, 0) for no span"
+                lambda *index: (
+                    f"row {index[-1]} is the span ({int(start[index])}, {int(end[index])}): expected "
+                    f"0 <= start < end <= {int(lengths[index[:-1]])}, the number of words; or (0, 0) for no span"
                 ),
             )
         posts = self._event_shape[-1]
@@ -109,9 +117,9 @@ class ConstituencyCRF(StructuredDistribution):
         return len(shape) >= 2 and shape[-1] == 2
 
     def _real_parts(self) -> list[Bool[Tensor, "*batch start end"]]:
-        return [kernels.constituency.real_spans(self.lengths, self._event_shape[0] - 1)]
+        return [real_spans(self.lengths, self._event_shape[0] - 1)]
 
-    def _why_none(self, parts: Tensor, length: int) -> str:
+    def _explain_invalid(self, parts: Tensor, length: int) -> str:
         spans = {tuple(span) for span in parts.nonzero().tolist()}
         for start, end in sorted(spans):
             if not start < end <= length:
