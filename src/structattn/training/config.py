@@ -2,6 +2,7 @@
 
 import csv
 import dataclasses
+import inspect
 import math
 import os
 from argparse import ArgumentError
@@ -15,10 +16,9 @@ from structattn.data.phrase_trees import TreeSource, Unary
 from structattn.errors import ConfigError, naming
 from structattn.files.json_yaml import read_yaml, write_yaml
 from structattn.options.checking import Option, check, check_choices, explain
-from structattn.options.hardware import Device, MixedPrecision, OnHardware
 from structattn.options.sections import check_sections
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
-from structattn.training.optimization_config import OptimizationConfig, Tracker
+from structattn.training.optimization_config import OptimizationConfig, RunSettings
 
 if TYPE_CHECKING:
     import jsonargparse
@@ -155,7 +155,7 @@ class DataConfig:
 
 
 @dataclass(frozen=True)
-class RunConfig(OnHardware):
+class RunConfig(RunSettings):
     """One training run.
 
     Attributes:
@@ -196,28 +196,18 @@ class RunConfig(OnHardware):
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
     init: str | None = None
-    seed: int = 1
     out: str | None = None
     folds: int | None = None
     fold: int | None = None
-    device: Device = "auto"
-    mixed_precision: MixedPrecision = "no"
-    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self, "")
-        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
+        super().__post_init__()
         check(self.folds is None or self.folds >= 2, "folds", "at least 2", self.folds)
         if self.fold is not None:
             check(self.folds is not None, "folds", "a number, as fold is given", self.folds)
             check(1 <= self.fold <= (self.folds or 0), "fold", f"1 to {self.folds}", self.fold)
         if self.folds is not None and (self.data.dev is not None or self.data.test is not None):
             raise ConfigError("folds: cross-validation makes its own dev and test parts; leave out data.dev, data.test")
-        _ = self.hardware
-
-    def to_dict(self) -> dict[str, Any]:
-        """Plain nested values, for YAML."""
-        return dataclasses.asdict(self)
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "RunConfig":
@@ -263,7 +253,9 @@ def _parser() -> "jsonargparse.ArgumentParser":
 
 def _names(kind: type, section: str = "") -> Iterator[str]:
     """The option names of a configuration, dotted for those in sections."""
-    for name, hint in get_type_hints(kind).items():
+    hints = get_type_hints(kind)
+    for name in inspect.signature(kind).parameters:
+        hint = hints[name]
         if dataclasses.is_dataclass(hint):
             yield from _names(hint, f"{section}{name}.")  # type: ignore[arg-type]
         else:

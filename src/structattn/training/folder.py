@@ -15,7 +15,6 @@ Comparison, prediction and the command line read these folders too.
 """
 
 import contextlib
-import dataclasses
 import json
 import os
 import re
@@ -213,7 +212,7 @@ class RunFolder:
 
 def plain(config: Any) -> dict[str, Any]:
     """A configuration as plain values, as read from YAML; without the folder, so that the run can be moved."""
-    values: dict[str, Any] = json.loads(json.dumps(dataclasses.asdict(config)))
+    values: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
     return {name: value for name, value in values.items() if name != "out"}
 
 

@@ -4,9 +4,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from structattn.backbones.hydra_config import HydraConfig
-from structattn.options.checking import check, check_choices
-from structattn.options.hardware import Device, MixedPrecision, OnHardware
-from structattn.training.optimization_config import OptimizationConfig, Tracker
+from structattn.options.checking import check
+from structattn.training.optimization_config import OptimizationConfig, RunSettings
 
 Control = Literal["none", "shuffled"]
 
@@ -31,7 +30,7 @@ def heads_optimization() -> OptimizationConfig:
 
 
 @dataclass(frozen=True)
-class PretrainingConfig(OnHardware):
+class PretrainingConfig(RunSettings):
     """Everything that determines the pretraining of heads.
 
     Attributes:
@@ -67,15 +66,9 @@ class PretrainingConfig(OnHardware):
     max_length: int | None = None
     keep_states: bool = False
     control: Control = "none"
-    seed: int = 1
-    device: Device = "auto"
-    mixed_precision: MixedPrecision = "no"
-    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self, "")
+        super().__post_init__()
         for name in ("limit", "max_length"):
             value = getattr(self, name)
             check(value is None or value >= 1, name, "at least 1", value)
-        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
-        _ = self.hardware

@@ -1,15 +1,48 @@
-"""The configuration of optimiser, schedule and batches."""
+"""What all configurations of training share: seed, device and tracker; optimiser, schedule and batches."""
 
+import dataclasses
+import inspect
 import math
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 from structattn.errors import ConfigError
 from structattn.options.checking import check, check_choices
+from structattn.options.hardware import Device, MixedPrecision, OnHardware
 
 Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
 Schedule = Literal["constant", "linear", "triangular", "inverse_sqrt", "halving"]
 Tracker = Literal["tensorboard", "wandb"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings(OnHardware):
+    """What the configurations of all kinds of training share.
+
+    Attributes:
+        seed: random seed of everything random in the run.
+        device: ``cpu`` or ``cuda``; ``auto`` uses CUDA if available.
+        mixed_precision: ``bf16`` or ``fp16`` computes products in 16 bits; ``fp16`` needs a GPU.
+        report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
+
+    Raises:
+        ConfigError: for a value out of range.
+    """
+
+    seed: int = 1
+    device: Device = "auto"
+    mixed_precision: MixedPrecision = "no"
+    report_to: Tracker | None = None
+
+    def __post_init__(self) -> None:
+        check_choices(self, "")
+        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
+        _ = self.hardware
+
+    def to_dict(self) -> dict[str, Any]:
+        """Plain nested values, for YAML; what a subclass adds comes first."""
+        values = dataclasses.asdict(self)
+        return {name: values[name] for name in inspect.signature(type(self)).parameters}
 
 
 @dataclass(frozen=True)

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from structattn.data.model_config import Storage
-from structattn.options.checking import Option, check, check_choices
-from structattn.options.hardware import Device, MixedPrecision, OnHardware
-from structattn.training.optimization_config import OptimizationConfig, Tracker
+from structattn.options.checking import Option
+from structattn.training.optimization_config import OptimizationConfig, RunSettings
 
 Trees = Literal["all", "projective"]
 Loss = Literal["trees", "words"]
@@ -35,7 +34,7 @@ def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
 
 
 @dataclass(frozen=True)
-class ParserConfig(OnHardware):
+class ParserConfig(RunSettings):
     """Everything that determines the training of a parser.
 
     Attributes:
@@ -73,17 +72,11 @@ class ParserConfig(OnHardware):
     min_count: int = 2
     storage: Storage = "float32"
     optimization: OptimizationConfig | None = None
-    seed: int = 1
-    device: Device = "auto"
-    mixed_precision: MixedPrecision = "no"
-    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self, "")
-        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
+        super().__post_init__()
         if self.optimization is None:
             object.__setattr__(self, "optimization", parser_optimization(self.backbone))
-        _ = self.hardware
 
     @staticmethod
     def usual(backbone: str | None = None) -> dict[str, OptimizationConfig]:

@@ -8,9 +8,8 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from structattn.errors import ConfigError
-from structattn.options.checking import check, check_choices
-from structattn.options.hardware import Device, MixedPrecision, OnHardware
-from structattn.training.optimization_config import OptimizationConfig, Tracker
+from structattn.options.checking import check
+from structattn.training.optimization_config import OptimizationConfig, RunSettings
 
 
 def question_optimization() -> OptimizationConfig:
@@ -29,7 +28,7 @@ def question_optimization() -> OptimizationConfig:
 
 
 @dataclass(frozen=True)
-class QuestionRun(OnHardware):
+class QuestionRun(RunSettings):
     """The configuration of a run on questions.
 
     Attributes:
@@ -70,18 +69,12 @@ class QuestionRun(OnHardware):
     max_answer_length: int = 30
     may_be_none: bool = False
     optimization: OptimizationConfig = field(default_factory=question_optimization)
-    seed: int = 1
-    device: Device = "auto"
-    mixed_precision: MixedPrecision = "no"
-    report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self, "")
+        super().__post_init__()
         for name in ("limit", "dev_limit", "max_length", "max_answer_length"):
             value = getattr(self, name)
             check(value is None or value >= 1, name, "at least 1", value)
-        check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
         check(self.stride >= 0, "stride", "at least 0", self.stride)
         if self.adapter is None and (self.heads == "random" or self.frozen == "heads"):
             raise ConfigError("heads: these options are about HYDRA heads; give an adapter")
-        _ = self.hardware
