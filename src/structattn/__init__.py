@@ -4,52 +4,10 @@ Public classes, functions and subpackages are imported on first use, so that ``i
 ``structattn --help`` work without importing torch.
 """
 
-import importlib
+import sys
 from typing import TYPE_CHECKING, Any
 
 __version__ = "0.1.0"
-
-_NAMES = {
-    "Sentence": "syntax",
-    "DependencyTree": "syntax",
-    "ConstituencyTree": "syntax",
-    "read_conllu": "syntax",
-    "write_conllu": "syntax",
-    "read_brackets": "syntax",
-    "Example": "data",
-    "Vocabulary": "data",
-    "SentenceBatch": "data",
-    "TreeBatch": "data",
-    "collate": "data",
-    "read_examples": "data",
-    "build": "encoders",
-    "load": "training",
-    "train": "training",
-    "evaluate": "training",
-    "predict": "training",
-    "compare": "training",
-    "parse": "parsing",
-    "explore": "explorer",
-}
-_SUBPACKAGES = (
-    "backbones",
-    "data",
-    "distributions",
-    "encoders",
-    "errors",
-    "explorer",
-    "functional",
-    "inspection",
-    "layers",
-    "parsing",
-    "pictures",
-    "priors",
-    "reproduction",
-    "serving",
-    "syntax",
-    "tasks",
-    "training",
-)
 
 __all__ = [
     "ConstituencyTree",
@@ -122,14 +80,12 @@ if TYPE_CHECKING:
 
 
 def __getattr__(name: str) -> Any:
-    if name in _NAMES:
-        value = getattr(importlib.import_module(f"structattn.{_NAMES[name]}"), name)
-    elif name in _SUBPACKAGES:
-        value = importlib.import_module(f"structattn.{name}")
-    else:
-        raise AttributeError(f"module 'structattn' has no attribute {name!r}")
-    globals()[name] = value
-    return value
+    """Load lazily from the first use on: not even this package's own files are imported before."""
+    from structattn.lazy import load_lazily
+
+    del globals()["__getattr__"]
+    load_lazily(__name__)
+    return getattr(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:

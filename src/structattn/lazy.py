@@ -21,10 +21,14 @@ _FIRST_TYPE = "first_type"  # an attribute of outlines, which have no positional
 
 
 class _LazyPackage(ModuleType):
-    """A package whose names are those that its source imports under ``if TYPE_CHECKING:``."""
+    """A package whose names are those that its source imports under ``if TYPE_CHECKING:``.
+
+    A module's own ``__getattr__`` would not do: an import binds the file ``ms_san`` in its package, over the function
+    of that name.
+    """
 
     def __getattr__(self, name: str) -> Any:
-        sources = _imports_for_type_checkers(self.__name__)
+        sources = public_names(self.__name__)
         if name not in sources:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
         value = imported(sources[name])
@@ -34,11 +38,11 @@ class _LazyPackage(ModuleType):
     def __setattr__(self, name: str, value: Any) -> None:
         # An import also binds the file in its package; a function of the same name keeps the name.
         is_file = isinstance(value, ModuleType) and value.__name__ == f"{self.__name__}.{name}"
-        if not is_file or name not in _imports_for_type_checkers(self.__name__):
+        if not is_file or name not in public_names(self.__name__):
             super().__setattr__(name, value)
 
     def __dir__(self) -> list[str]:
-        return sorted({*super().__dir__(), *_imports_for_type_checkers(self.__name__)})
+        return sorted({*super().__dir__(), *public_names(self.__name__)})
 
 
 def load_lazily(package: str) -> None:
@@ -53,21 +57,26 @@ def load_lazily(package: str) -> None:
 
 
 def imported(address: str) -> Any:
-    """The object that ``module:name`` names.
+    """The object that ``module:name`` names, or a module.
 
     Example:
         >>> imported("structattn.syntax.tokenisation:split_words")("It's fine.")
         ['It', "'s", 'fine', '.']
     """
     module, _, name = address.partition(":")
-    return attrgetter(name)(importlib.import_module(module))
+    loaded = importlib.import_module(module)
+    return attrgetter(name)(loaded) if name else loaded
 
 
 @cache
 def outline(address: str) -> Callable[..., Any]:
     """A function's documentation and keyword-only parameters, with their types and defaults, without importing it.
 
-    Only the statements that the parameters depend on are executed, such as the definition of a type.
+    ``structattn train --help`` and the check of a configuration need the options of some twenty builders, whose files
+    import torch: that takes a second, and they have half of it. The options could be written down a second time, in
+    classes that import no torch; then builders of our own and of users would differ, ``help(ms_san)`` would not show
+    them, and each default would stand in two files. So they are read from the source: of the builder's file, only the
+    statements that its keyword-only parameters depend on are executed, such as the definition of a type.
 
     Args:
         address: ``module:function`` of this package.
@@ -80,8 +89,8 @@ def outline(address: str) -> Callable[..., Any]:
         {'dim': None, 'activation': 'elu', 'dropout': 0.25}
     """
     module, _, name = address.partition(":")
-    found: Callable[..., Any] = _Outline(module)[name]
-    return found
+    function: Callable[..., Any] = _Outline(module)[name]
+    return function
 
 
 def first_type(function: Callable[..., Any]) -> str:
@@ -111,12 +120,12 @@ class _Outline(dict[str, Any]):
     def __missing__(self, name: str) -> Any:
         statement = self._statements[name]
         if isinstance(statement, ast.ImportFrom):
-            original = next(one.name for one in statement.names if (one.asname or one.name) == name)
+            original = next(alias.name for alias in statement.names if (alias.asname or alias.name) == name)
             self[name] = _from(statement.module or "", original)
             return self[name]
         first = ""
         if isinstance(statement, ast.FunctionDef):
-            first = next((ast.unparse(one.annotation) for one in statement.args.args[:1] if one.annotation), "")
+            first = next((ast.unparse(arg.annotation) for arg in statement.args.args[:1] if arg.annotation), "")
             statement = _without_body(statement)
         for node in ast.walk(statement):
             if isinstance(node, ast.Name) and node.id in self._statements and node.id != name and node.id not in self:
@@ -138,8 +147,7 @@ def _from(module: str, name: str) -> Any:
 
 
 def _without_body(function: ast.FunctionDef) -> ast.FunctionDef:
-    given = function.args
-    options = ast.arguments([], [], None, given.kwonlyargs, given.kw_defaults, None, [])
+    options = ast.arguments([], [], None, function.args.kwonlyargs, function.args.kw_defaults, None, [])
     body: list[ast.stmt] = [ast.Expr(ast.Constant(ast.get_docstring(function) or ""))]
     return ast.fix_missing_locations(ast.FunctionDef(function.name, options, body, [], None))
 
@@ -147,7 +155,7 @@ def _without_body(function: ast.FunctionDef) -> ast.FunctionDef:
 def _bound(statement: ast.stmt) -> Iterator[str]:
     """The names that a statement of a module defines."""
     if isinstance(statement, ast.ImportFrom):
-        yield from (one.asname or one.name for one in statement.names)
+        yield from (alias.asname or alias.name for alias in statement.names)
     elif isinstance(statement, ast.FunctionDef | ast.ClassDef):
         yield statement.name
     elif isinstance(statement, ast.Assign | ast.AnnAssign):
@@ -156,19 +164,26 @@ def _bound(statement: ast.stmt) -> Iterator[str]:
 
 
 @cache
-def _imports_for_type_checkers(package: str) -> dict[str, str]:
-    """From each name to the ``module:name`` that it is imported from."""
-    return {
-        one.asname or one.name: f"{statement.module}:{one.name}"
-        for statement in _for_type_checkers(_source(package).body)
-        if isinstance(statement, ast.ImportFrom)
-        for one in statement.names
-    }
+def public_names(package: str) -> dict[str, str]:
+    """From each public name of a package to the ``module:name`` that it is imported from, or to a subpackage.
+
+    Example:
+        >>> public_names("structattn")["load"], public_names("structattn")["layers"]
+        ('structattn.training:load', 'structattn.layers')
+    """
+    names: dict[str, str] = {}
+    for statement in _for_type_checkers(_source(package).body):
+        if isinstance(statement, ast.ImportFrom):
+            separator = "." if statement.module == package else ":"
+            names |= {
+                alias.asname or alias.name: f"{statement.module}{separator}{alias.name}" for alias in statement.names
+            }
+    return names
 
 
 def _for_type_checkers(body: list[ast.stmt]) -> list[ast.stmt]:
     """The statements under ``if TYPE_CHECKING:``."""
-    blocks = [one for one in body if isinstance(one, ast.If) and ast.unparse(one.test) == "TYPE_CHECKING"]
+    blocks = [node for node in body if isinstance(node, ast.If) and ast.unparse(node.test) == "TYPE_CHECKING"]
     return [statement for block in blocks for statement in block.body]
 
 

@@ -8,8 +8,8 @@ import sys
 from pathlib import Path
 from typing import NamedTuple
 
-import structattn
 from repository import ROOT
+from structattn.lazy import public_names
 
 PACKAGE = ROOT / "src" / "structattn"
 
@@ -151,7 +151,7 @@ def _modules(node: ast.AST, names: set[str], *, ignored: set[int]) -> list[str]:
 
 def _below_top(name: str) -> str:
     """The module behind a name of the package: a subpackage, that of a public name, or the top-level module."""
-    return f"structattn.{structattn._NAMES.get(name, name)}"
+    return public_names("structattn").get(name, f"structattn.{name}").partition(":")[0]
 
 
 def forbidden(path: Path, package: str) -> list[str]:
