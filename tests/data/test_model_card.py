@@ -26,7 +26,7 @@ from structattn.cli.squad import command as squad
 from structattn.cli.train import command as train
 from structattn.data import Vocabulary
 from structattn.data.model_card import CARD, KINDS, Trained, add_comparison, write_card
-from structattn.data.saved_model import MODEL_KINDS
+from structattn.data.model_folder import MODEL_KINDS
 from structattn.errors import ParseError
 from structattn.files.markdown import escape_markdown, fence_code, format_table
 from structattn.tasks import Task

@@ -53,7 +53,7 @@ ALLOWED = {
 # Packages that only put others together, and the top-level module.
 TOP = {"cli", "demo", "__init__", "__main__"}
 # Tables name what higher-level packages bring, as ``module:name``, without importing it.
-TABLES = {("encoders", "table.py"), ("data", "saved_model.py")}
+TABLES = {("encoders", "table.py"), ("data", "model_folder.py")}
 NO_TORCH = {"errors", "files", "entry_points", "lazy", "tables", "http", "syntax", "pictures"}
 EXTRAS = {
     "accelerate",

@@ -26,7 +26,8 @@ from structattn.backbones import (
 )
 from structattn.data import Vocabulary
 from structattn.data.model_config import FORMAT_VERSION
-from structattn.data.saved_model import MODEL_KINDS, SavedModel
+from structattn.data.model_folder import MODEL_KINDS
+from structattn.data.saved_model import SavedModel
 from structattn.data.tensors import Storage, load_tensors, packed, read_tensors, save_tensors
 from structattn.encoders import SentenceEncoder
 from structattn.errors import ConfigError, ParseError

@@ -15,7 +15,7 @@ from torch import Tensor
 
 from structattn.data.model_card import write_card
 from structattn.data.model_config import MODEL, Layout, Storage, header, read_model_config, whole_model_folder
-from structattn.data.saved_model import MODEL_KINDS
+from structattn.data.saved_model import SavedModel
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
 from structattn.errors import ParseError, shown
@@ -24,6 +24,30 @@ from structattn.files.replacing import replace_folder
 from structattn.tables import Trust, restricted
 
 VOCABULARY = "vocabulary.json"
+
+
+FromConfig = Callable[[Mapping[str, Any], Path], SavedModel]
+"""From a configuration, and the folder that ``SavedModel.write_files`` wrote to, to a model with fresh parameters."""
+
+
+_HYDRA = "structattn.backbones.task_models:HydraModelFor"
+#: From each kind of model, as named in its folder, to the function that restores it.
+MODEL_KINDS: Table[FromConfig] = Table(
+    "kinds",
+    "kind of model",
+    {
+        "encoder": "structattn.encoders.build:encoder_from_config",
+        "sentence": "structattn.tasks.sentence_model:SentenceModel.from_config",
+        "sequence": "structattn.tasks.sequence_model:SequenceModel.from_config",
+        "tagging": "structattn.tasks.tagging:TaggingModel.from_config",
+        "attachment": "structattn.tasks.attachment:AttachmentModel.from_config",
+        "facts": "structattn.tasks.fact_selection:FactModel.from_config",
+        "parser": "structattn.parsing.tree_parser:parser_from_config",
+        "hydra_sequence_classification": f"{_HYDRA}SequenceClassification.from_config",
+        "hydra_token_classification": f"{_HYDRA}TokenClassification.from_config",
+        "hydra_question_answering": f"{_HYDRA}QuestionAnswering.from_config",
+    },
+)
 
 
 def write_model(

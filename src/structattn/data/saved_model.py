@@ -1,14 +1,11 @@
-"""The base class of everything that can be saved, and the table of what restores each kind."""
+"""The base class of everything that can be saved."""
 
 import os
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from torch import nn
-
-from structattn.tables import Table
 
 if TYPE_CHECKING:
     from structattn.data.model_config import Storage
@@ -70,27 +67,3 @@ class SavedModel(nn.Module, ABC):
             return {**self.write_files(temporary), **self.origin}
 
         write_model(folder, self.kind, write_files, self.state_dict(), storage=storage)
-
-
-FromConfig = Callable[[Mapping[str, Any], Path], SavedModel]
-"""From a configuration, and the folder that ``SavedModel.write_files`` wrote to, to a model with fresh parameters."""
-
-
-_HYDRA = "structattn.backbones.task_models:HydraModelFor"
-#: From each kind of model, as named in its folder, to the function that restores it.
-MODEL_KINDS: Table[FromConfig] = Table(
-    "kinds",
-    "kind of model",
-    {
-        "encoder": "structattn.encoders.build:encoder_from_config",
-        "sentence": "structattn.tasks.sentence_model:SentenceModel.from_config",
-        "sequence": "structattn.tasks.sequence_model:SequenceModel.from_config",
-        "tagging": "structattn.tasks.tagging:TaggingModel.from_config",
-        "attachment": "structattn.tasks.attachment:AttachmentModel.from_config",
-        "facts": "structattn.tasks.fact_selection:FactModel.from_config",
-        "parser": "structattn.parsing.tree_parser:parser_from_config",
-        "hydra_sequence_classification": f"{_HYDRA}SequenceClassification.from_config",
-        "hydra_token_classification": f"{_HYDRA}TokenClassification.from_config",
-        "hydra_question_answering": f"{_HYDRA}QuestionAnswering.from_config",
-    },
-)
