@@ -21,7 +21,7 @@ from structattn.data.vocabulary import Vocabulary
 from structattn.errors import ParseError, shown
 from structattn.files.json_yaml import naming_description, write_json
 from structattn.files.replacing import replace_folder
-from structattn.tables import Trust, restricted
+from structattn.tables import Table, Trust, restricted
 
 VOCABULARY = "vocabulary.json"
 
