@@ -10,7 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import structattn as sa
-from structattn.data.readers.treebanks import base_noun_phrases
+from structattn.data.readers.treebanks import find_noun_phrases
 
 LABELS = ("NOUN", "PROPN", "PRON")
 Phrase = tuple[int, int, int]  # start, end (half-open), label from 1 on
@@ -18,7 +18,7 @@ Phrase = tuple[int, int, int]  # start, end (half-open), label from 1 on
 
 def phrases(sentence: sa.Sentence) -> list[Phrase]:
     """The base noun phrases of a sentence with tags and a dependency tree, from left to right."""
-    return [(start, end, LABELS.index(tag) + 1) for start, end, tag in base_noun_phrases(sentence)]
+    return [(start, end, LABELS.index(tag) + 1) for start, end, tag in find_noun_phrases(sentence)]
 
 
 def read(path: Path) -> list[sa.Sentence]:

@@ -371,7 +371,7 @@ def test_patterns_of_files(tmp_path: Path) -> None:
 def test_examples_know_their_line(tmp_path: Path, format: str, text: str, lines: list[int | None]) -> None:
     examples = list(read_examples(write(tmp_path, text), format))
     assert [example.line for example in examples] == lines
-    said = [re.findall(r"\(line (\d+)\)", example.described()) for example in examples]
+    said = [re.findall(r"\(line (\d+)\)", example.describe()) for example in examples]
     assert said == [[] if line is None else [str(line)] for line in lines]
     assert examples == [Example(one.sentences, one.label, id=one.id, weight=one.weight) for one in examples]
 

@@ -10,7 +10,8 @@ import pytest
 import torch
 from safetensors.torch import save_file
 
-from structattn.data import Vocabulary, load_vectors, vector_words
+from structattn.data import Vocabulary, load_vectors
+from structattn.data.word_vectors import find_covered_words
 from structattn.errors import MissingExtra, ParseError
 
 WORDS = Vocabulary(["dog", "emu", "cat"], ["owl"])
@@ -71,7 +72,7 @@ def test_exact_case_wins_over_lower_case(glove: Path) -> None:
     vectors = load_vectors(glove, cased)
     assert vectors.matrix[2:].tolist()[:3] == [[7, 7, 7], [1, 2, 3], [1, 2, 3]]
     assert vectors.known[2:].all()
-    assert vector_words(glove, ["Dog", "DOG", "Cat", "emu", "."]) == {"Dog", "DOG", "Cat"}
+    assert find_covered_words(glove, ["Dog", "DOG", "Cat", "emu", "."]) == {"Dog", "DOG", "Cat"}
 
 
 def test_first_line_with_counts_is_skipped(tmp_path: Path) -> None:
@@ -117,7 +118,7 @@ def test_model_folder_means_subwords(model: Path) -> None:
     assert vectors.matrix[2].tolist() == [2, 3]
     assert vectors.matrix[3].tolist() == [5, 6]  # the mean of rows 2 and 3
     assert vectors.matrix[4].tolist() == [8, 9]
-    assert vector_words(model, ["emu", "owl", "dog"]) == {"emu", "dog"}
+    assert find_covered_words(model, ["emu", "owl", "dog"]) == {"emu", "dog"}
 
 
 def test_model_in_parts(model: Path) -> None:

@@ -9,7 +9,7 @@ import pytest
 import structattn as sa
 from structattn.cli import main
 from structattn.data import Example
-from structattn.data.parses import ParseLookup, with_parses
+from structattn.data.parses import ParseLookup, add_parses
 from structattn.errors import ParseError
 
 WASH = sa.Sentence(["Kids", "wash", "hands"], ["NOUN", "VERB", "NOUN"], sa.DependencyTree([2, 0, 2]))
@@ -35,10 +35,10 @@ def test_what_is_missing_is_counted_and_said(tmp_path: Path, caplog: pytest.LogC
     sa.write_conllu(tmp_path / "trees.conllu", [BARK])
     examples = [Example((sa.Sentence(words),)) for words in (["Dogs", "bark"], ["dogs", "bark"], ["hush"])]
     with caplog.at_level(logging.WARNING, logger="structattn.data"):
-        found = list(with_parses(examples, tmp_path / "trees.conllu"))
+        found = list(add_parses(examples, tmp_path / "trees.conllu"))
     assert [example.sentences[0].dependency is None for example in found] == [False, True, True]
     assert "trees.conllu has no tree for 2 sentences" in caplog.text
-    assert list(with_parses(examples, None)) == examples
+    assert list(add_parses(examples, None)) == examples
 
 
 def test_a_file_without_trees_is_refused(tmp_path: Path) -> None:

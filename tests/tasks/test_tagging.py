@@ -12,8 +12,8 @@ import torch
 import structattn as sa
 from structattn.__main__ import main
 from structattn.data import Example, Vocabulary, read_examples
-from structattn.data.readers.treebanks import base_noun_phrases
-from structattn.data.span_tags import bio_tags, is_bio, may_follow, spans_of
+from structattn.data.readers.treebanks import find_noun_phrases
+from structattn.data.span_tags import find_spans, is_bio, may_follow, tag_spans
 from structattn.encoders import build
 from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.inspection import attention_maps, look
@@ -103,9 +103,9 @@ def test_states_of_phrases_are_no_words() -> None:
 @pytest.mark.parametrize("size", range(5))
 def test_every_possible_sequence_is_its_spans(size: int) -> None:
     for tags in itertools.product(BIO, repeat=size):
-        spans = spans_of(tags)
+        spans = find_spans(tags)
         assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))
-        assert (bio_tags(spans, size) == list(tags)) == valid(tags)
+        assert (tag_spans(spans, size) == list(tags)) == valid(tags)
     assert is_bio(BIO)
     assert not is_bio(("O", "I-a"))
     assert not is_bio((*BIO, "NOUN"))
@@ -114,7 +114,7 @@ def test_every_possible_sequence_is_its_spans(size: int) -> None:
 @pytest.mark.parametrize("spans", [[(0, 2, "a"), (1, 3, "a")], [(1, 1, "a")], [(2, 4, "a")]])
 def test_spans_that_are_no_tags_are_refused(spans: list[tuple[int, int, str]]) -> None:
     with pytest.raises(ValueError, match="span"):
-        bio_tags(spans, 3)
+        tag_spans(spans, 3)
 
 
 def test_metrics_count_spans_and_words_over_all_examples() -> None:
@@ -140,9 +140,9 @@ def test_phrases_are_heads_with_their_neighbours() -> None:
         ["DET", "ADJ", "NOUN", "ADP", "PROPN", "PROPN", "VERB", "PRON"],
         DependencyTree([3, 3, 7, 5, 3, 5, 0, 7], ["det", "amod", "nsubj", "case", "nmod", "flat", "root", "obj"]),
     )
-    assert base_noun_phrases(sentence) == [(0, 3, "NOUN"), (4, 6, "PROPN"), (7, 8, "PRON")]
+    assert find_noun_phrases(sentence) == [(0, 3, "NOUN"), (4, 6, "PROPN"), (7, 8, "PRON")]
     with pytest.raises(MissingStructure, match="'a b' lacks them"):
-        base_noun_phrases(Sentence(["a", "b"]))
+        find_noun_phrases(Sentence(["a", "b"]))
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from structattn.data import Vocabulary
 from structattn.data.model_config import FORMAT_VERSION
 from structattn.data.model_folder import MODEL_KINDS
 from structattn.data.saved_model import SavedModel
-from structattn.data.tensors import Storage, load_tensors, packed, read_tensors, save_tensors
+from structattn.data.tensors import Storage, load_tensors, pack, read_tensors, save_tensors
 from structattn.encoders import SentenceEncoder
 from structattn.errors import ConfigError, ParseError
 from structattn.parsing import TreeCRF, build_parser
@@ -511,7 +511,7 @@ def test_numbers_too_large_for_16_bits_are_stored_in_32(storage: Storage, tmp_pa
 def test_compact_numbers_that_are_damaged_are_refused(tmp_path: Path) -> None:
     layer = torch.nn.Linear(3, 2)
     file = tmp_path / "a.safetensors"
-    stored = packed(layer.state_dict(), "int8")
+    stored = pack(layer.state_dict(), "int8")
     for damaged in (
         {**stored, "weight:scale": torch.ones(3)},
         {**stored, "weight:scale": torch.ones(2, dtype=torch.int64)},

@@ -16,7 +16,8 @@ from torch import Tensor, nn
 
 from structattn.backbones.backbone_facts import has_text_at_end, max_input_length, takes_token_types
 from structattn.backbones.backbone_files import load_backbone
-from structattn.data import SubwordBatch, check_tokenizer, collate_subwords
+from structattn.data import SubwordBatch, collate_subwords
+from structattn.data.subword_batch import check_tokenizer
 from structattn.errors import ConfigError
 from structattn.syntax import Sentence
 

@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
-from structattn.data import check_tokenizer
+from structattn.data.subword_batch import check_tokenizer
 from structattn.errors import ConfigError
 from structattn.layers.modes import evaluating
 

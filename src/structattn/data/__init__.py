@@ -27,12 +27,12 @@ if TYPE_CHECKING:
         word_relation,
     )
     from structattn.data.sentence_batch import SentenceBatch
-    from structattn.data.subword_batch import SubwordBatch, check_tokenizer, collate_subwords, text_of
+    from structattn.data.subword_batch import SubwordBatch, collate_subwords
     from structattn.data.tree_batch import TreeBatch
     from structattn.data.treebank.word_arrays import read_arrays
     from structattn.data.treebank.writing import write_examples
     from structattn.data.vocabulary import Vocabulary
-    from structattn.data.word_vectors import PretrainedVectors, load_vectors, vector_words, vectors_dim
+    from structattn.data.word_vectors import PretrainedVectors, load_vectors
 
 __all__ = [
     "RELATIONS",
@@ -46,7 +46,6 @@ __all__ = [
     "TreeBatch",
     "Vocabulary",
     "agreement_treebank",
-    "check_tokenizer",
     "collate",
     "collate_subwords",
     "constituency_distance",
@@ -59,9 +58,6 @@ __all__ = [
     "read_examples",
     "relation_kind",
     "same_sentence",
-    "text_of",
-    "vector_words",
-    "vectors_dim",
     "word_distance",
     "word_relation",
     "write_examples",

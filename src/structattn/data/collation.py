@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from structattn.data.example import Example, sentences_of
+from structattn.data.example import Example, list_sentences
 from structattn.data.sentence_batch import TREES, SentenceBatch
 from structattn.data.tree_batch import TreeBatch, label_code
 from structattn.data.vocabulary import PADDING_ID, Vocabulary
@@ -68,7 +68,7 @@ def _sentences(items: Sequence[Sentence | Example | str]) -> tuple[Sentence, ...
         raise TypeError(f"collate expects a list of sentences, got one {type(items).__name__}; write [{shown(items)}]")
     sentences: list[Sentence] = []
     for index, item in enumerate(items):
-        parts = sentences_of(item)
+        parts = list_sentences(item)
         if len(parts) != 1:
             raise ValueError(
                 f"collate expects one sentence for each row, got a pair at {index}; collate the first and the second "
@@ -84,16 +84,16 @@ def _dependency(
     sentences: Sequence[Sentence], mask: np.ndarray, vocabulary: Vocabulary, has: dict[str, list[bool]]
 ) -> TreeBatch | None:
     trees = [sentence.dependency for sentence in sentences]
-    known = _noted(sentences, trees, "dependency", has)
-    if known is None:
+    present_trees = _collect_trees(sentences, trees, "dependency", has)
+    if present_trees is None:
         return None
-    parents, labels = _roots(mask.shape)
+    parents, labels = _make_roots(mask.shape)
     codes = np.zeros_like(labels)
     words = mask & np.array([tree is not None for tree in trees])[:, None]
-    heads = _joined(tree.heads for tree in known)
+    heads = _join(tree.heads for tree in present_trees)
     parents[words] = np.where(heads == 0, parents[words], heads - 1)
     words &= np.array([tree is not None and tree.labels is not None for tree in trees])[:, None]
-    names = [*chain.from_iterable(tree.labels for tree in known if tree.labels is not None)]
+    names = [*chain.from_iterable(tree.labels for tree in present_trees if tree.labels is not None)]
     labels[words] = vocabulary.encode_labels(names)
     codes[words] = [*map(label_code, names)]
     return TreeBatch(*map(torch.from_numpy, (parents, mask.copy(), labels, codes)), num_leaves=mask.shape[1])
@@ -103,23 +103,23 @@ def _constituency(
     sentences: Sequence[Sentence], mask: np.ndarray, vocabulary: Vocabulary, has: dict[str, list[bool]]
 ) -> TreeBatch | None:
     trees = [sentence.constituency for sentence in sentences]
-    known = _noted(sentences, trees, "constituency", has)
-    if known is None:
+    present_trees = _collect_trees(sentences, trees, "constituency", has)
+    if present_trees is None:
         return None
     width = mask.shape[1]
     numbers = np.array([0 if tree is None else len(tree.spans) for tree in trees])
     phrases = np.arange(numbers.max()) < numbers[:, None]
     is_word = np.hstack([mask & np.array([tree is not None for tree in trees])[:, None], np.zeros_like(phrases)])
     is_phrase = np.hstack([np.zeros_like(mask), phrases])
-    parents, labels = _roots(is_phrase.shape)
+    parents, labels = _make_roots(is_phrase.shape)
     for nodes, above in (
-        (is_word, _joined(tree.leaf_parents for tree in known)),
-        (is_phrase, _joined(tree.parents for tree in known)),
+        (is_word, _join(tree.leaf_parents for tree in present_trees)),
+        (is_phrase, _join(tree.parents for tree in present_trees)),
     ):
         # A span's parent is the index of a span, -1 for a root; here it is a column, and a root is its own parent.
         parents[nodes] = np.where(above < 0, parents[nodes], above + width)
-    labels[is_word] = vocabulary.encode_labels(chain.from_iterable(tree.tags for tree in known))
-    spans = chain.from_iterable(tree.spans for tree in known)
+    labels[is_word] = vocabulary.encode_labels(chain.from_iterable(tree.tags for tree in present_trees))
+    spans = chain.from_iterable(tree.spans for tree in present_trees)
     labels[is_phrase] = vocabulary.encode_labels(map(itemgetter(0), spans))
     return TreeBatch(*map(torch.from_numpy, (parents, np.hstack([mask, phrases]), labels)), num_leaves=width)
 
@@ -135,32 +135,32 @@ def _relations(sentences: Sequence[Sentence], width: int, has: dict[str, list[bo
                 length = len(sentence.words)
                 matrices[row, :length, :length] = np.asarray(sentence.relations[name], dtype=np.float32)
         relations[name] = torch.from_numpy(matrices)
-        has[name] = _present(sentences, [name in sentence.relations for sentence in sentences])
+        has[name] = _mark_present(sentences, [name in sentence.relations for sentence in sentences])
     return relations
 
 
-def _noted(
+def _collect_trees(
     sentences: Sequence[Sentence], trees: Sequence[_Tree | None], name: str, has: dict[str, list[bool]]
 ) -> list[_Tree] | None:
     """The existing trees; records in ``has`` which rows have one. ``None`` if there are words but no tree."""
-    present = _present(sentences, [tree is not None for tree in trees])
-    known = [tree for tree in trees if tree is not None]
-    if not known and not all(present):
+    present = _mark_present(sentences, [tree is not None for tree in trees])
+    present_trees = [tree for tree in trees if tree is not None]
+    if not present_trees and not all(present):
         return None
     has[name] = present
-    return known
+    return present_trees
 
 
-def _roots(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+def _make_roots(shape: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
     """Parents and labels of a batch in which every node is a root, its own parent."""
     parents = np.empty(shape, dtype=np.int64)
     parents[:] = np.arange(shape[1])
     return parents, np.zeros(shape, dtype=np.int64)
 
 
-def _joined(numbers: Iterable[Iterable[int]]) -> np.ndarray:
+def _join(numbers: Iterable[Iterable[int]]) -> np.ndarray:
     return np.array([*chain.from_iterable(numbers)], dtype=np.int64)
 
 
-def _present(sentences: Sequence[Sentence], found: Sequence[bool]) -> list[bool]:
-    return [there or not sentence.words for sentence, there in zip(sentences, found, strict=True)]
+def _mark_present(sentences: Sequence[Sentence], has_structure: Sequence[bool]) -> list[bool]:
+    return [has or not sentence.words for sentence, has in zip(sentences, has_structure, strict=True)]

@@ -23,44 +23,28 @@ _FIRST_WORDS = frozenset({
 
 @dataclass(frozen=True)
 class DataSummary:
-    """Counts over the examples of one file.
-
-    Attributes:
-        name: what the examples are called, such as ``train``.
-        format: the format they were read in.
-        examples: their number.
-        labels: how often each class occurs, the most frequent first; empty for scores.
-        scores: the lowest and the highest score; ``None`` for classes.
-        unlabelled: how many have no label.
-        lengths: the median and the maximum number of words of a sentence.
-        words: the number of words.
-        unknown_words: how many of these have no vector; ``None`` if there are no vectors.
-        without_trees: how many sentences have neither dependencies nor phrases.
-        truncated: how many sentences were truncated to the maximum length.
-        sentences: the number of sentences.
-        warnings: one line for each thing that looks wrong.
-    """
+    """Counts over the examples of one file, and a warning for each thing that looks wrong."""
 
     name: str
     format: str
     examples: int
-    labels: dict[str, int]
-    scores: tuple[float, float] | None
+    labels: dict[str, int]  # the most frequent first; empty for scores
+    scores: tuple[float, float] | None  # the lowest and the highest
     unlabelled: int
-    lengths: tuple[int, int]
+    lengths: tuple[int, int]  # median and maximum of the sentences
     words: int
-    unknown_words: int | None
-    without_trees: int
-    truncated: int
+    unknown_words: int | None  # of words without a vector; none if there are no vectors
+    without_trees: int  # of sentences with neither dependencies nor phrases
+    truncated: int  # of sentences
     sentences: int
     warnings: tuple[str, ...]
 
     def __str__(self) -> str:
-        parts = [f"{self.name}: {self.examples:,} {_plural('example', self.examples)} ({self.format})"]
+        parts = [f"{self.name}: {self.examples:,} {_inflect('example', self.examples)} ({self.format})"]
         if self.labels:
-            most = ", ".join(f"{_cut(label)} {count:,}" for label, count in list(self.labels.items())[:_SHOWN])
+            most = ", ".join(f"{_truncate(label)} {count:,}" for label, count in list(self.labels.items())[:_SHOWN])
             more = f", {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
-            parts.append(f"{len(self.labels)} {_plural('label', len(self.labels))} ({most}{more})")
+            parts.append(f"{len(self.labels)} {_inflect('label', len(self.labels))} ({most}{more})")
         if self.scores is not None:
             parts.append(f"scores {self.scores[0]:g} to {self.scores[1]:g}")
         if self.unlabelled and (self.labels or self.scores):
@@ -68,7 +52,7 @@ class DataSummary:
         parts.append(f"{self.lengths[0]} words (median; at most {self.lengths[1]:,})")
         if self.truncated:
             parts.append(
-                f"{self.truncated:,} {_plural('sentence', self.truncated)} truncated to {self.lengths[1]:,} words"
+                f"{self.truncated:,} {_inflect('sentence', self.truncated)} truncated to {self.lengths[1]:,} words"
             )
         if self.unknown_words is not None:
             parts.append(f"{self.unknown_words / max(1, self.words):.1%} of the words without a vector")
@@ -85,23 +69,9 @@ class DataSummary:
 
 
 class ExampleCounts:
-    """Counts examples as they pass by.
+    """Counts examples as they pass by, whose labels are classes, texts, or one tag for each word.
 
-    Args:
-        name: what the examples are called.
-        format: the format they were read in.
-        known_labels: the classes of the training data, or of a model.
-        known_words: words that have a vector.
-        lowercase: look words up in lower case.
-        has_classes: whether labels are classes, rather than texts.
-        has_tags: whether labels are one tag for each word, separated by spaces.
-
-    Example:
-        >>> counts = ExampleCounts("dev")
-        >>> [example.label for example in counts.over([Example("a fine film", "1"), Example("dull", "0")])]
-        ['1', '0']
-        >>> print(counts.summary())
-        dev: 2 examples (examples); 2 labels (1 1, 0 1); 2 words (median; at most 3); all sentences without a tree
+    ``known_labels`` are the classes of the training data, or of a model; ``known_words`` have a vector.
     """
 
     def __init__(
@@ -159,8 +129,8 @@ class ExampleCounts:
     def summary(self) -> DataSummary:
         """The summary of the examples counted so far."""
         lengths = self._lengths
-        warnings = [*_warnings(self._name, self._format, self._labels, self._known_labels)]
-        warnings += _unseen(self._name, "tags", self._tags, self._known_labels)
+        warnings = [*_warn(self._name, self._format, self._labels, self._known_labels)]
+        warnings += _warn_unseen(self._name, "tags", self._tags, self._known_labels)
         if self._empty:
             are = "is" if self._empty == 1 else "are"
             warnings.append(f"{self._name}: {self._empty:,} of {len(lengths):,} texts {are} empty")
@@ -182,59 +152,46 @@ class ExampleCounts:
 
 
 def summarise(examples: Iterable[Example], name: str = "data", **options: Any) -> DataSummary:
-    """Summarise examples; arguments as for `ExampleCounts`.
-
-    There are warnings about labels that look like the first words of unlabelled sentences, labels that differ between
-    most examples, a single class, classes that ``known_labels`` lacks, and empty texts.
-
-    Example:
-        >>> summarise([Example("a", "x"), Example("b", "y")], "dev", known_labels=["x"]).warnings
-        ("dev: 1 of 2 examples have labels that are not among the 1 of the training data: 'y'",)
-    """
+    """Summarise examples; the options are those of ``ExampleCounts``."""
     counts = ExampleCounts(name, **options)
     for example in examples:
         counts.add(example)
     return counts.summary()
 
 
-def _warnings(name: str, format: str, labels: Counter[str], known: Collection[str] | None) -> Iterable[str]:
+def _warn(name: str, format: str, labels: Counter[str], known_labels: Collection[str] | None) -> Iterable[str]:
     number = labels.total()
     if format == "labelled" and looks_like_words(labels):
         yield (
-            f"{name}: the {len(labels)} labels ({_listed(list(labels))}) look like the first words of sentences, not "
+            f"{name}: the {len(labels)} labels ({_list(list(labels))}) look like the first words of sentences, not "
             "like labels: a line of this format is 'label text'"
         )
-    elif known is None and _are_wordlike(labels) and 2 * len(labels) > number:
+    elif known_labels is None and _are_wordlike(labels) and 2 * len(labels) > number:
         yield (
-            f"{name}: {number:,} examples have {len(labels):,} labels ({_listed(list(labels))}), which look like "
+            f"{name}: {number:,} examples have {len(labels):,} labels ({_list(list(labels))}), which look like "
             "texts, not like labels; label_column names the column of labels"
         )
-    if known is None:
+    if known_labels is None:
         if len(labels) == 1:
-            yield f"{name}: every example has the same label {_listed(list(labels))}; there is nothing to learn"
+            yield f"{name}: every example has the same label {_list(list(labels))}; there is nothing to learn"
         return
-    yield from _unseen(name, "examples have labels that", labels, known)
-    if len(labels) == 1 and len(known) > 1:
-        yield f"{name}: every example has the same label {_listed(list(labels))}, so accuracy says little"
+    yield from _warn_unseen(name, "examples have labels that", labels, known_labels)
+    if len(labels) == 1 and len(known_labels) > 1:
+        yield f"{name}: every example has the same label {_list(list(labels))}, so accuracy says little"
 
 
-def _unseen(name: str, what: str, labels: Counter[str], known: Collection[str] | None) -> Iterable[str]:
-    unseen = [label for label in labels if known is not None and label not in known]
+def _warn_unseen(name: str, subject: str, labels: Counter[str], known_labels: Collection[str] | None) -> Iterable[str]:
+    unseen = [label for label in labels if known_labels is not None and label not in known_labels]
     if unseen:
         count = f"{sum(labels[label] for label in unseen):,} of {labels.total():,}"
-        yield f"{name}: {count} {what} are not among the {len(known or ())} of the training data: {_listed(unseen)}"
+        total = len(known_labels or ())
+        yield f"{name}: {count} {subject} are not among the {total} of the training data: {_list(unseen)}"
 
 
 def looks_like_words(labels: Counter[str]) -> bool:
     """Whether labels look like first words of sentences: at least four are function words, or most are rare.
 
     Real labels occur many times each; first words are mostly rare, except for those that often begin English sentences.
-
-    Example:
-        >>> looks_like_words(Counter({"What": 226, "How": 55, "Who": 47, "Where": 22, "Name": 3}))
-        True
-        >>> looks_like_words(Counter({"positive": 50, "negative": 50}))
-        False
     """
     if len({label.lower() for label in labels} & _FIRST_WORDS) >= 4:
         return True
@@ -248,14 +205,14 @@ def _are_wordlike(labels: Collection[str]) -> bool:
     return len(labels) >= _MANY_LABELS and 10 * wordlike >= 7 * len(labels)
 
 
-def _listed(labels: Sequence[str]) -> str:
+def _list(labels: Sequence[str]) -> str:
     return ", ".join(shown(label, width=_WIDTH) for label in labels[:_SHOWN]) + (", ..." * (len(labels) > _SHOWN))
 
 
-def _cut(label: str) -> str:
+def _truncate(label: str) -> str:
     """A label on one line, truncated if it is long."""
     return " ".join(label[:_WIDTH].split()) + "..." * (len(label) > _WIDTH)
 
 
-def _plural(word: str, number: int) -> str:
+def _inflect(word: str, number: int) -> str:
     return word if number == 1 else f"{word}s"

@@ -19,7 +19,7 @@ class Example:
         sentences: one sentence, or a pair; a text is split into words by ``Sentence.from_text``.
         label: a class name, a score, or ``None`` when unknown.
         id: name of the example in its data set; predictions carry it.
-        weight: factor that multiplies its loss.
+        weight: factor that multiplies its loss, at least 0.
         line: number, from 1, of the line it was read from, for error messages; ``None`` if it is not from a file, or
             from one that names its sentences. Ignored when examples are compared.
 
@@ -73,27 +73,22 @@ class Example:
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
-    def described(self, index: int | None = None) -> str:
-        """Its name in error messages: its id, or else its index among the others, and its line.
+    def describe(self, index: int | None = None) -> str:
+        """Its name in error messages: its id, or else its index, and its line.
+
+        Args:
+            index: how many examples come before it, if that is known.
 
         Example:
-            >>> Example("a dog", id="7", line=9).described(0), Example("a dog").described(0)
+            >>> Example("a dog", id="7", line=9).describe(0), Example("a dog").describe(0)
             ('example 7 (line 9)', 'example 0')
         """
         name = "without an id" if not self.id and index is None else self.id or index
         return f"example {name}" + ("" if self.line is None else f" (line {self.line:,})")
 
 
-def sentences_of(item: "Example | Sentence | str") -> tuple[Sentence, ...]:
-    """The sentences of an example, or a sentence or text as a tuple of one sentence.
-
-    Raises:
-        TypeError: for anything else.
-
-    Example:
-        >>> [sentence.words for sentence in sentences_of("It isn't.")]
-        [('It', 'is', "n't", '.')]
-    """
+def list_sentences(item: "Example | Sentence | str") -> tuple[Sentence, ...]:
+    """The sentences of an example, or a sentence or text as a tuple of one sentence."""
     if isinstance(item, Example):
         return item.sentences
     if isinstance(item, str):

@@ -140,11 +140,11 @@ class _Grammar:
     def finish(self, node: _Node, numbers: list[int]) -> None:
         """Fill in a noun phrase, leaving the noun phrases inside it for later."""
         modifiers = []
-        rest = numbers[1:]
-        while rest:
-            cut = self.rng.randint(1, len(rest))
-            modifiers.append(self.modifier(rest[:cut]))
-            rest = rest[cut:]
+        waiting = numbers[1:]
+        while waiting:
+            cut = self.rng.randint(1, len(waiting))
+            modifiers.append(self.modifier(waiting[:cut]))
+            waiting = waiting[cut:]
         if not modifiers and self.rng.random() < 0.15:
             relative = self.relativiser("nsubj")
             modifiers.append(self.relative(relative, self.verb_phrase(_INTRANSITIVE)))

@@ -11,15 +11,21 @@ def join_sentences(sentences: Sequence[Sentence]) -> Sentence:
     """A document as one sentence: words in a row, trees side by side, matrices along the diagonal.
 
     The document has a structure, or tags, if every sentence with words has them; sentences without words do not count.
-    If only some trees have labels, those of the others are empty. The metadata are those of the first sentence.
+    If only some trees have labels, the labels of the rest are empty. The metadata are those of the first sentence.
+
+    Args:
+        sentences: at least one.
+
+    Returns:
+        The document; a single sentence stays as it is.
 
     Raises:
         ValueError: for no sentences.
 
     Example:
-        >>> one = Sentence(["a"], dependency=DependencyTree([0]), relations={"coref": [[1]]})
-        >>> two = Sentence(["b", "c"], dependency=DependencyTree([2, 0]), relations={"coref": [[1, 2], [2, 1]]})
-        >>> document = join_sentences([one, two])
+        >>> first = Sentence(["a"], dependency=DependencyTree([0]), relations={"coref": [[1]]})
+        >>> second = Sentence(["b", "c"], dependency=DependencyTree([2, 0]), relations={"coref": [[1, 2], [2, 1]]})
+        >>> document = join_sentences([first, second])
         >>> document.dependency.heads, document.relations["coref"]
         ((0, 3, 0), ((1, 0, 0), (0, 1, 2), (0, 2, 1)))
     """
@@ -56,7 +62,9 @@ def _constituency(words: Sequence[str], real: Sequence[tuple[Sentence, int]]) ->
     trees = [(sentence.constituency, start) for sentence, start in real if sentence.constituency is not None]
     if len(trees) < len(real):
         return None
-    spans: list[Span] = [(label, first + at, last + at) for tree, at in trees for label, first, last in tree.spans]
+    spans: list[Span] = [
+        (label, start + first, start + last) for tree, start in trees for label, first, last in tree.spans
+    ]
     return ConstituencyTree(words, spans, tags=[tag for tree, _ in trees for tag in tree.tags])
 
 

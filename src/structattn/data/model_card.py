@@ -23,17 +23,11 @@ _MOST_LABELS, _WIDTH = 20, 60
 
 @dataclass(frozen=True)
 class Kind:
-    """What the card of one kind of model says.
-
-    Attributes:
-        about: what the model does, in a sentence.
-        usage: Python code; ``FOLDER`` and ``BACKBONE`` stand for folders, ``EXAMPLES`` for inputs of the task.
-        pipeline: the Hub's name of its task, if it has one.
-    """
+    """What the card of one kind of model says: ``FOLDER``, ``BACKBONE`` and ``EXAMPLES`` in its code are replaced."""
 
     about: str
     usage: str
-    pipeline: str | None = None
+    pipeline: str | None = None  # the Hub's name of its task
 
 
 _LOAD = 'import structattn as sa\n\nmodel = sa.load("FOLDER")'
@@ -89,7 +83,7 @@ KINDS: Mapping[str, Kind] = {
         f'{_ADD}model = sa.backbones.load_injection(backbone, "FOLDER")',
     ),
 }
-_OTHER = Kind("A model of this library.", _LOAD)
+_UNKNOWN_KIND = Kind("A model of this library.", _LOAD)
 _BACKBONE = Kind(
     "A model of Hugging Face's transformers that structattn trained.",
     'from transformers import AutoModel\n\nmodel = AutoModel.from_pretrained("FOLDER")',
@@ -98,16 +92,7 @@ _BACKBONE = Kind(
 
 @dataclass(frozen=True)
 class Trained:
-    """What a run records about its best model.
-
-    Attributes:
-        command: the command that repeats the run; ``None`` if its data came from Python.
-        config: the content of its ``config.yaml``.
-        scores: values by metric, for each part of the data.
-        counts: numbers of examples by part of the data.
-        checksums: SHA-256 of the files that were read, by path.
-        environment: versions by name.
-    """
+    """What a run records about its best model; ``command`` is ``None`` if its data came from Python."""
 
     command: str | None
     config: Mapping[str, Any]
@@ -118,15 +103,7 @@ class Trained:
 
 
 def write_card(folder: Path, trained: Trained | None = None) -> None:
-    """Write the card of the model or adapter in a folder.
-
-    Args:
-        folder: the folder of the model itself.
-        trained: what its run recorded about it, if the run has ended.
-
-    Raises:
-        ParseError: if the configuration of the model is missing or damaged.
-    """
+    """Write the card of the model or adapter in a folder, with what its run recorded if the run has ended."""
     layout = MODEL if (folder / MODEL.config).is_file() else ADAPTER
     config = read_json(folder / layout.config)
     with replace_text(folder / CARD) as stream:
@@ -134,15 +111,7 @@ def write_card(folder: Path, trained: Trained | None = None) -> None:
 
 
 def add_comparison(folder: Path, comparison: str) -> None:
-    """Append a comparison with other models to a card, in place of an earlier one.
-
-    Args:
-        folder: the folder of the model, which has a card.
-        comparison: Markdown.
-
-    Raises:
-        ParseError: if there is no card.
-    """
+    """Append a comparison with other models, in Markdown, to a card, in place of an earlier one."""
     card = read_text(folder / CARD).partition(_COMPARISON)[0]
     with replace_text(folder / CARD) as stream:
         stream.write(f"{card.rstrip()}\n{_COMPARISON}\n{comparison.rstrip()}\n")
@@ -152,41 +121,41 @@ def _card(config: Mapping[str, Any], layout: Layout, num_bytes: int, trained: Tr
     import yaml
 
     is_ours = config.get("model_type") == MODEL_TYPE
-    kind = KINDS.get(str(config.get("kind")), _OTHER) if is_ours else _BACKBONE
-    title = _title(config)
-    header = yaml.safe_dump(_metadata(config, kind, title, trained), sort_keys=False, allow_unicode=True)
+    kind = KINDS.get(str(config.get("kind")), _UNKNOWN_KIND) if is_ours else _BACKBONE
+    title = _choose_title(config)
+    header = yaml.safe_dump(_build_header(config, kind, title, trained), sort_keys=False, allow_unicode=True)
     sections = [
         f"---\n{header}---\n\n# {escape_markdown(title, width=_WIDTH)}",
         kind.about,
-        fence_code(kind.usage.replace("EXAMPLES", _examples(config)), "python"),
+        fence_code(kind.usage.replace("EXAMPLES", _choose_examples(config)), "python"),
         "## Model",
-        format_table(["", ""], _facts(config, layout, num_bytes)),
-        *([] if trained is None else _training(trained)),
+        format_table(["", ""], _list_settings(config, layout, num_bytes)),
+        *([] if trained is None else _describe_training(trained)),
         "## Licence\n\nNone is stated. What the model may be used for depends on the terms of its training data and, "
         "where it has one, of its backbone; `license` in the header of this file is for the name of the licence.",
     ]
     return "\n\n".join(sections) + "\n"
 
 
-def _title(config: Mapping[str, Any]) -> str:
+def _choose_title(config: Mapping[str, Any]) -> str:
     task = config.get("task")
     made_of = config.get("encoder") or config.get("kind") or config.get("model_type")
     return f"{made_of} for {task['name']}" if isinstance(task, Mapping) else str(made_of)
 
 
-def _examples(config: Mapping[str, Any]) -> str:
+def _choose_examples(config: Mapping[str, Any]) -> str:
     task = config.get("task")
     return '[("one text", "another")]' if isinstance(task, Mapping) and task.get("arity") == 2 else '["a text"]'
 
 
-def _metadata(config: Mapping[str, Any], kind: Kind, title: str, trained: Trained | None) -> dict[str, Any]:
+def _build_header(config: Mapping[str, Any], kind: Kind, title: str, trained: Trained | None) -> dict[str, Any]:
     """The header, as https://huggingface.co/docs/hub/model-cards describes it."""
     tags = [str(config[key]) for key in ("kind", "encoder") if isinstance(config.get(key), str)]
     is_ours = config.get("model_type") == MODEL_TYPE
-    found: dict[str, Any] = {"library_name": MODEL_TYPE if is_ours else "transformers", "license": "unknown"}
+    header: dict[str, Any] = {"library_name": MODEL_TYPE if is_ours else "transformers", "license": "unknown"}
     if kind.pipeline is not None:
-        found["pipeline_tag"] = kind.pipeline
-    found["tags"] = list(dict.fromkeys([MODEL_TYPE, *tags]))
+        header["pipeline_tag"] = kind.pipeline
+    header["tags"] = list(dict.fromkeys([MODEL_TYPE, *tags]))
     if trained is not None and kind.pipeline is not None:
         settings = {**trained.config, **(trained.config.get("data") or {})}
         source = next((settings[name] for name in ("train", "treebank") if settings.get(name)), "generated")
@@ -199,32 +168,32 @@ def _metadata(config: Mapping[str, Any], kind: Kind, title: str, trained: Traine
             for part, values in trained.scores.items()
             if values
         ]
-        found["model-index"] = [{"name": title, "results": results}]
-    return found
+        header["model-index"] = [{"name": title, "results": results}]
+    return header
 
 
-def _facts(config: Mapping[str, Any], layout: Layout, num_bytes: int) -> Iterator[tuple[str, str]]:
+def _list_settings(config: Mapping[str, Any], layout: Layout, num_bytes: int) -> Iterator[tuple[str, str]]:
     """The configuration as rows of a name and a value; the longest values are only in the file itself."""
-    left_out = {"model_type", "format_version", "architectures", "id2label", "label2id", "base_fingerprint"}
+    omitted = {"model_type", "format_version", "architectures", "id2label", "label2id", "base_fingerprint"}
     for key, value in config.items():
-        if key in left_out or value in (None, "", {}, []):
+        if key in omitted or value in (None, "", {}, []):
             continue
         if key == "task" and isinstance(value, Mapping):
             value = value.get("name")
-        yield key.replace("_", " "), _value(value)
+        yield key.replace("_", " "), _format(value)
     yield "file", f"{escape_markdown(layout.weights)}, {num_bytes:,} bytes"
 
 
-def _value(value: object) -> str:
+def _format(value: object) -> str:
     if isinstance(value, Mapping):
-        return "; ".join(f"{escape_markdown(key)} {_value(one)}" for key, one in value.items() if one is not None)
+        return "; ".join(f"{escape_markdown(key)} {_format(item)}" for key, item in value.items() if item is not None)
     if isinstance(value, Sequence) and not isinstance(value, str):
         more = f", and {len(value) - _MOST_LABELS:,} more" if len(value) > _MOST_LABELS else ""
-        return ", ".join(_value(one) for one in value[:_MOST_LABELS]) + more
+        return ", ".join(_format(item) for item in value[:_MOST_LABELS]) + more
     return escape_markdown(value, width=_WIDTH)
 
 
-def _training(trained: Trained) -> Iterator[str]:
+def _describe_training(trained: Trained) -> Iterator[str]:
     import yaml
 
     names = list(dict.fromkeys(name for values in trained.scores.values() for name in values))
@@ -239,16 +208,13 @@ def _training(trained: Trained) -> Iterator[str]:
         yield "The epoch was chosen on dev."
     yield "## Data"
     if trained.counts:
-        yield format_table(
-            ["part", "examples"], [[escape_markdown(name), f"{count:,}"] for name, count in trained.counts.items()]
-        )
+        counts = [[escape_markdown(name), f"{count:,}"] for name, count in trained.counts.items()]
+        yield format_table(["part", "examples"], counts)
     if trained.checksums:
         files = [[escape_markdown(Path(path).name), f"`{digest}`"] for path, digest in trained.checksums.items()]
         yield format_table(["file", "SHA-256"], files)
     yield "## Training"
-    versions = ", ".join(
-        f"{escape_markdown(name)} {escape_markdown(version)}" for name, version in trained.environment.items()
-    )
+    versions = ", ".join(escape_markdown(f"{name} {version}") for name, version in trained.environment.items())
     yield f"Trained with {versions}."
     if trained.command is None:
         yield "The data came from Python, through `structattn.train`, with these values:"

@@ -50,12 +50,12 @@ class PhraseTrees:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        for name, value, known in (
+        for name, value, choices in (
             ("trees", self.source, get_args(TreeSource)),
             ("unary", self.unary, get_args(Unary)),
         ):
-            if value not in known:
-                raise ConfigError(f"unknown value {value!r} for {name}; known: {', '.join(known)}")
+            if value not in choices:
+                raise ConfigError(f"unknown value {value!r} for {name}; known: {', '.join(choices)}")
         if type(self.seed) is not int:
             raise ConfigError(f"seed of random trees: expected a whole number, got {self.seed!r}")
 
@@ -65,35 +65,34 @@ class PhraseTrees:
         Raises:
             MissingStructure: if the sentence lacks the tree that the new one is made from.
         """
-        tree = self._tree(sentence)
+        tree = self._derive(sentence)
         if tree is not None:
             tree = tree.collapsed(self.unary)  # type: ignore[arg-type]  # checked above
         return sentence if tree is sentence.constituency else dataclasses.replace(sentence, constituency=tree)
 
-    def _tree(self, sentence: Sentence) -> ConstituencyTree | None:
-        words, own = sentence.words, sentence.constituency
+    def _derive(self, sentence: Sentence) -> ConstituencyTree | None:
+        words, tree = sentence.words, sentence.constituency
         if self.source == "own":
-            return own
+            return tree
         if self.source == "dependency":
             if not words:
                 return ConstituencyTree(())
             if sentence.dependency is None:
                 raise MissingStructure(
-                    f"phrases from dependencies need a dependency tree, {_start(words)} has none",
+                    f"phrases from dependencies need a dependency tree, {_quote_start(words)} has none",
                     structure="dependency",
                 )
             return ConstituencyTree.from_dependency(words, sentence.dependency)
         if self.source == "rooted":
-            if own is None:
+            if tree is None:
                 raise MissingStructure(
-                    f"a rooted tree needs a phrase tree, {_start(words)} has none", structure="constituency"
+                    f"a rooted tree needs a phrase tree, {_quote_start(words)} has none", structure="constituency"
                 )
-            return _rooted(own)
-        known = {} if own is None else {(start, end): label for label, start, end in reversed(own.spans)}
-        spans = [
-            (known.get((start, end), _NO_LABEL), start, end) for start, end in _binary(len(words), self._cut(words))
-        ]
-        return ConstituencyTree(words, spans, tags=None if own is None else own.tags)
+            return _add_root(tree)
+        labels = {} if tree is None else {(start, end): label for label, start, end in reversed(tree.spans)}
+        binary = _split_spans(len(words), self._cut(words))
+        spans = [(labels.get(span, _NO_LABEL), *span) for span in binary]
+        return ConstituencyTree(words, spans, tags=None if tree is None else tree.tags)
 
     def _cut(self, words: Sequence[str]) -> _Cut:
         if self.source == "left":
@@ -106,14 +105,14 @@ class PhraseTrees:
         return lambda start, end: rng.randrange(start + 1, end)
 
 
-def _rooted(tree: ConstituencyTree) -> ConstituencyTree:
+def _add_root(tree: ConstituencyTree) -> ConstituencyTree:
     several = tree.parents.count(-1) + tree.leaf_parents.count(-1) > 1
     if not several:
         return tree
     return ConstituencyTree(tree.words, [("ROOT", 0, len(tree)), *tree.spans], tags=tree.tags)
 
 
-def _binary(num_words: int, cut: _Cut) -> list[tuple[int, int]]:
+def _split_spans(num_words: int, cut: _Cut) -> list[tuple[int, int]]:
     """The spans of a binary tree, each split at the position that ``cut`` returns."""
     spans, waiting = [], [(0, num_words)]
     while waiting:
@@ -125,5 +124,5 @@ def _binary(num_words: int, cut: _Cut) -> list[tuple[int, int]]:
     return spans
 
 
-def _start(words: Sequence[str]) -> str:
+def _quote_start(words: Sequence[str]) -> str:
     return repr(" ".join(words[:6]))

@@ -11,7 +11,7 @@ import torch
 from jaxtyping import Bool, Float, Int64
 from torch import Tensor
 
-from structattn.data.tree_batch import TreeBatch, assemble, below, register
+from structattn.data.tree_batch import TreeBatch, assemble, register_batch, take_part
 from structattn.errors import MissingStructure
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ class SentenceBatch:
     """A batch of sentences as tensors; ``True`` means real everywhere.
 
     A tree field is set as soon as one sentence has such a tree. In a sentence without one, every word is then its own
-    root, and ``has`` is ``False``. Likewise, a relation that a sentence lacks is a matrix of zeros. A sentence without
-    words counts as having every structure.
+    root, and ``has`` is ``False``. A relation that a sentence lacks is a matrix of zeros. A sentence without words
+    counts as having every structure.
 
     Attributes:
         tokens: word ids, 0 at padding.
@@ -95,7 +95,11 @@ class SentenceBatch:
         return self._has("constituency")
 
     def available(self, structure: str) -> bool:
-        """Whether every sentence has this structure: a tree's name or a relation's."""
+        """Whether every sentence has a structure.
+
+        Args:
+            structure: ``"dependency"``, ``"constituency"``, or the name of a relation.
+        """
         return self.is_empty or structure in self.complete
 
     @overload
@@ -113,6 +117,9 @@ class SentenceBatch:
             structure: the name of the structure.
             wanted_by: what needs it; named in the error.
 
+        Returns:
+            The trees of the batch, or the relation as a matrix ``(batch, query, key)``; zeros if no sentence has words.
+
         Raises:
             MissingStructure: if a sentence lacks it; the message names the first such sentence and ``wanted_by``.
         """
@@ -127,7 +134,11 @@ class SentenceBatch:
         return self.relations[structure]
 
     def to(self, device: torch.device | str) -> "SentenceBatch":
-        """The same batch on another device."""
+        """The same batch on another device.
+
+        Args:
+            device: the device.
+        """
         return replace(
             self,
             tokens=self.tokens.to(device),
@@ -165,11 +176,11 @@ class SentenceBatch:
             "has": {name: self.has[name] for name in sorted(self.has)},
             "subwords": {} if self.subwords is None else self.subwords.tensors(),
         }
-        below = {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
-        return {"tokens": self.tokens, "mask": self.mask, "lengths": self.lengths, **below}
+        named = {f"{part}.{name}": tensor for part, tensors in parts.items() for name, tensor in tensors.items()}
+        return {"tokens": self.tokens, "mask": self.mask, "lengths": self.lengths, **named}
 
     def facts(self) -> dict[str, Any]:
-        """Everything else that a computation may depend on; the sentences themselves are left out."""
+        """Everything else that a computation may depend on, as JSON values; the sentences themselves are left out."""
         subwords = {} if self.subwords is None else {"subwords": self.subwords.facts()}
         return {"complete": sorted(self.complete), "is_empty": self.is_empty, **subwords}
 
@@ -178,24 +189,24 @@ class SentenceBatch:
         """The batch of these tensors, with no sentences.
 
         Args:
-            tensors: as ``tensors()`` names them.
-            facts: as ``facts()`` returns them.
+            tensors: by the names of ``tensors()``; they are not checked.
+            facts: what ``facts()`` returned.
         """
         from structattn.data.subword_batch import SubwordBatch
 
         tokens = tensors["tokens"]
         # Words come first in every tree, so it has as many leaves as there are tokens.
         leaves = {"num_leaves": tokens.shape[1] if isinstance(tokens, Tensor) else 0}
-        trees = {name: below(f"{name}.", tensors) for name in TREES}
-        subwords = below("subwords.", tensors)
+        trees = {name: take_part(f"{name}.", tensors) for name in TREES}
+        subwords = take_part("subwords.", tensors)
         return assemble(
             cls,
             tokens=tokens,
             mask=tensors["mask"],
             lengths=tensors["lengths"],
             **{name: TreeBatch.from_tensors(tree, leaves) if tree else None for name, tree in trees.items()},
-            relations=below("relations.", tensors),
-            has=below("has.", tensors),
+            relations=take_part("relations.", tensors),
+            has=take_part("has.", tensors),
             complete=frozenset(facts["complete"]),
             is_empty=facts["is_empty"],
             sentences=(),
@@ -226,4 +237,4 @@ class SentenceBatch:
         )
 
 
-register(SentenceBatch)
+register_batch(SentenceBatch)

@@ -12,16 +12,8 @@ Span = tuple[int, int, str]
 """Start and end (half-open, counted from 0), and label."""
 
 
-def bio_tags(spans: Iterable[Span], num_words: int) -> list[str]:
-    """The tags of spans that do not overlap.
-
-    Raises:
-        ValueError: for spans that overlap, or a span that is empty or reaches beyond the words.
-
-    Example:
-        >>> bio_tags([(0, 2, "NP"), (3, 4, "NP")], 5)
-        ['B-NP', 'I-NP', 'O', 'B-NP', 'O']
-    """
+def tag_spans(spans: Iterable[Span], num_words: int) -> list[str]:
+    """The tags of spans that do not overlap."""
     tags = ["O"] * num_words
     for start, end, label in spans:
         if not 0 <= start < end <= num_words:
@@ -32,45 +24,31 @@ def bio_tags(spans: Iterable[Span], num_words: int) -> list[str]:
     return tags
 
 
-def spans_of(tags: Sequence[str]) -> list[Span]:
+def find_spans(tags: Sequence[str]) -> list[Span]:
     """The spans of tags; an ``I-`` tag that may not follow the tag before it begins a span, as in the CoNLL scorer.
 
     Tags of other forms are outside all spans.
-
-    Example:
-        >>> spans_of(["B-NP", "I-NP", "O", "I-NP", "I-VP"])
-        [(0, 2, 'NP'), (3, 4, 'NP'), (4, 5, 'VP')]
     """
-    found: list[Span] = []
-    before: str | None = None
-    for place, tag in enumerate(tags):
+    spans: list[Span] = []
+    previous: str | None = None
+    for position, tag in enumerate(tags):
         kind, _, label = tag.partition("-")
-        if kind == "I" and may_follow(before, tag):
-            found[-1] = (found[-1][0], place + 1, label)
+        if kind == "I" and may_follow(previous, tag):
+            spans[-1] = (spans[-1][0], position + 1, label)
         elif kind in ("B", "I") and label:
-            found.append((place, place + 1, label))
-        before = tag
-    return found
+            spans.append((position, position + 1, label))
+        previous = tag
+    return spans
 
 
 def is_bio(tags: Iterable[str]) -> bool:
-    """Whether tags follow the scheme: only ``O``, ``B-X`` and ``I-X``, with at least one ``B-X`` among them.
-
-    Example:
-        >>> is_bio(["O", "B-NP", "I-NP"]), is_bio(["NOUN", "O"])
-        (True, False)
-    """
+    """Whether tags follow the scheme: only ``O``, ``B-X`` and ``I-X``, with at least one ``B-X`` among them."""
     kinds = {tag if tag == "O" else tag[:2] if len(tag) > 2 else "" for tag in tags}
     return "B-" in kinds and kinds <= {"O", "B-", "I-"}
 
 
-def may_follow(before: str | None, tag: str) -> bool:
-    """Whether a tag may follow another one or, after ``None``, start a sentence.
-
-    Example:
-        >>> may_follow("B-NP", "I-NP"), may_follow("O", "I-NP"), may_follow(None, "O")
-        (True, False, True)
-    """
+def may_follow(previous: str | None, tag: str) -> bool:
+    """Whether a tag may follow another one or, after ``None``, start a sentence."""
     if not tag.startswith("I-"):
         return True
-    return before is not None and before in (f"B-{tag[2:]}", tag)
+    return previous is not None and previous in (f"B-{tag[2:]}", tag)

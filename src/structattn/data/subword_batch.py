@@ -15,7 +15,7 @@ from jaxtyping import Bool, Int64
 from torch import Tensor
 
 from structattn.data.sentence_batch import SentenceBatch
-from structattn.data.tree_batch import assemble, below, register
+from structattn.data.tree_batch import assemble, register_batch, take_part
 from structattn.errors import ConfigError
 from structattn.syntax import Sentence, align_words
 
@@ -72,8 +72,8 @@ class SubwordBatch:
     def is_first(self) -> Bool[Tensor, "batch subword"]:
         """``True`` at the first subword of every word."""
         latest = torch.where(self.is_word, self.words, -1).cummax(1).values
-        before = torch.nn.functional.pad(latest[:, :-1], (1, 0), value=-1)
-        return self.is_word & (self.words > before)
+        previous = torch.nn.functional.pad(latest[:, :-1], (1, 0), value=-1)
+        return self.is_word & (self.words > previous)
 
     @property
     def num_words(self) -> Int64[Tensor, " batch"]:
@@ -83,8 +83,8 @@ class SubwordBatch:
     @property
     def has_subwords(self) -> Bool[Tensor, "batch word"]:
         """``True`` at words with at least one subword."""
-        found = torch.zeros_like(self.word_mask, dtype=torch.int64)
-        return found.scatter_reduce(1, self.words, self.is_word.long(), "amax").bool()
+        hits = torch.zeros_like(self.word_mask, dtype=torch.int64)
+        return hits.scatter_reduce(1, self.words, self.is_word.long(), "amax").bool()
 
     @property
     def coverage(self) -> float:
@@ -93,15 +93,19 @@ class SubwordBatch:
         return int(self.has_subwords.sum()) / total if total else 1.0
 
     def to(self, device: torch.device | str) -> "SubwordBatch":
-        """The same batch on another device."""
+        """The same batch on another device.
+
+        Args:
+            device: the device.
+        """
         moved = {name: getattr(self, name).to(device) for name in _TENSORS}
         return replace(self, **moved, text=None if self.text is None else self.text.to(device))
 
     def tensors(self) -> dict[str, Any]:
         """All tensors by name, such as ``ids`` or ``text.dependency.parents``."""
         text = {} if self.text is None else self.text.tensors()
-        own = {name: getattr(self, name) for name in _TENSORS}
-        return {**own, **{f"text.{name}": tensor for name, tensor in text.items()}}
+        named = {name: getattr(self, name) for name in _TENSORS}
+        return {**named, **{f"text.{name}": tensor for name, tensor in text.items()}}
 
     def facts(self) -> dict[str, Any]:
         """Everything else that a computation may depend on; the sentences themselves are left out."""
@@ -109,11 +113,16 @@ class SubwordBatch:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> "SubwordBatch":
-        """The batch that was taken apart by ``tensors()`` and ``facts()``, with no sentences."""
-        text = below("text.", tensors)
-        own = {name: tensors[name] for name in _TENSORS}
+        """The batch of these tensors, with no sentences.
+
+        Args:
+            tensors: by the names of ``tensors()``; they are not checked.
+            facts: what ``facts()`` returned.
+        """
+        text = take_part("text.", tensors)
+        named = {name: tensors[name] for name in _TENSORS}
         return assemble(
-            cls, **own, sentences=(), text=SentenceBatch.from_tensors(text, facts["text"]) if text else None
+            cls, **named, sentences=(), text=SentenceBatch.from_tensors(text, facts["text"]) if text else None
         )
 
     def __len__(self) -> int:
@@ -121,7 +130,7 @@ class SubwordBatch:
 
 
 _TENSORS = ("ids", "mask", "words", "is_word", "segments", "word_mask", "is_cut")
-register(SubwordBatch)
+register_batch(SubwordBatch)
 
 
 def collate_subwords(
@@ -163,33 +172,31 @@ def collate_subwords(
     sizes = sorted({len(part) for part in parts})
     if len(sizes) != 1 or sizes[0] not in (1, 2):
         raise ValueError(f"collate_subwords expects texts of one sentence each or of two each, got sizes {sizes}")
-    columns = [[text_of(sentence) for sentence in column] for column in zip(*parts, strict=True)]
+    columns = [[choose_text(sentence) for sentence in column] for column in zip(*parts, strict=True)]
     options = {"return_offsets_mapping": True, "return_token_type_ids": True, "verbose": False}
-    read = tokenizer(*columns, **options)
-    is_cut = [max_length is not None and len(ids) > max_length for ids in read["input_ids"]]
+    encoding = tokenizer(*columns, **options)
+    is_cut = [max_length is not None and len(ids) > max_length for ids in encoding["input_ids"]]
     if any(is_cut):
         if not truncation:
             row = is_cut.index(True)
-            raise ConfigError(
-                f"text {row} ({' '.join(parts[row][0].words[:6])!r} ...) has {len(read['input_ids'][row])} subwords, "
-                f"expected at most {max_length}"
-            )
-        cutting = copy.copy(tokenizer)  # so that the caller's tokenizer keeps its side
-        cutting.truncation_side = "right"
-        read = cutting(*columns, **options, truncation="longest_first", max_length=max_length)
+            start, length = " ".join(parts[row][0].words[:6]), len(encoding["input_ids"][row])
+            raise ConfigError(f"text {row} ({start!r} ...) has {length} subwords, expected at most {max_length}")
+        truncating = copy.copy(tokenizer)  # so that the caller's tokenizer keeps its side
+        truncating.truncation_side = "right"
+        encoding = truncating(*columns, **options, truncation="longest_first", max_length=max_length)
     rows = []
     for row, part in enumerate(parts):
         strings = [column[row] for column in columns]
-        sequence, offsets = read.sequence_ids(row), read["offset_mapping"][row]
-        rows.append(_words_of_subwords(part, strings, sequence=sequence, offsets=offsets))
-    width = max(1, *(len(ids) for ids in read["input_ids"]))
+        sequence, offsets = encoding.sequence_ids(row), encoding["offset_mapping"][row]
+        rows.append(_align_subwords(part, strings, sequence=sequence, offsets=offsets))
+    width = max(1, *(len(ids) for ids in encoding["input_ids"]))
     num_words = torch.tensor([sum(map(len, part)) for part in parts])
     return SubwordBatch(
-        ids=_padded(read["input_ids"], width, tokenizer.pad_token_id or 0),
-        mask=_padded([[1] * len(ids) for ids in read["input_ids"]], width, 0).bool(),
-        words=_padded([[word or 0 for word in words] for words in rows], width, 0),
-        is_word=_padded([[word is not None for word in words] for words in rows], width, 0).bool(),
-        segments=_padded(read["token_type_ids"], width, 0),
+        ids=_pad(encoding["input_ids"], width, tokenizer.pad_token_id or 0),
+        mask=_pad([[1] * len(ids) for ids in encoding["input_ids"]], width, 0).bool(),
+        words=_pad([[word or 0 for word in words] for words in rows], width, 0),
+        is_word=_pad([[word is not None for word in words] for words in rows], width, 0).bool(),
+        segments=_pad(encoding["token_type_ids"], width, 0),
         word_mask=torch.arange(max(1, int(num_words.max()))) < num_words[:, None],
         is_cut=torch.tensor(is_cut),
         sentences=tuple(parts),
@@ -197,23 +204,15 @@ def collate_subwords(
 
 
 def check_tokenizer(tokenizer: Any) -> None:
-    """Raise for a tokenizer without character offsets.
-
-    Raises:
-        ConfigError: if it is not a fast tokenizer of transformers.
-    """
+    """Refuse a tokenizer without character offsets, which only the fast ones of transformers have."""
     if not getattr(tokenizer, "is_fast", False):
         raise ConfigError(f"expected a fast tokenizer, which has character offsets, got {type(tokenizer).__name__}")
 
 
-def text_of(sentence: Sentence) -> str:
-    """The text to tokenise: the one a sentence came from if that has all its words, or its words joined by spaces.
+def choose_text(sentence: Sentence) -> str:
+    """The text a sentence came from if that has all its words, or its words joined by spaces, for a tokenizer.
 
     The words of a contraction (``zu``, ``dem`` for ``zum``) need not occur in the text they came from.
-
-    Example:
-        >>> text_of(Sentence(["do", "n't"], metadata={"text": "don't"})), text_of(Sentence(["zu", "dem"]))
-        ("don't", 'zu dem')
     """
     text = sentence.metadata.get("text")
     if text is not None and "".join(text.split()) == "".join(sentence.words):
@@ -221,7 +220,7 @@ def text_of(sentence: Sentence) -> str:
     return " ".join(sentence.words)
 
 
-def _words_of_subwords(
+def _align_subwords(
     part: Sequence[Sentence],
     strings: Sequence[str],
     *,
@@ -232,15 +231,15 @@ def _words_of_subwords(
     words: list[int | None] = [None] * len(sequence)
     passed = 0
     for number, (sentence, text) in enumerate(zip(part, strings, strict=True)):
-        mine = [index for index, owner in enumerate(sequence) if owner == number]
-        found = align_words(sentence.words, [offsets[index] for index in mine], text=text)
-        for index, word in zip(mine, found, strict=True):
+        indices = [index for index, owner in enumerate(sequence) if owner == number]
+        owners = align_words(sentence.words, [offsets[index] for index in indices], text=text)
+        for index, word in zip(indices, owners, strict=True):
             words[index] = None if word is None else word + passed
         passed += len(sentence)
     return words
 
 
-def _padded(rows: Sequence[Sequence[int]], width: int, value: int) -> Int64[Tensor, "batch subword"]:
+def _pad(rows: Sequence[Sequence[int]], width: int, value: int) -> Int64[Tensor, "batch subword"]:
     filled = np.full((len(rows), width), value, dtype=np.int64)
     for index, row in enumerate(rows):
         filled[index, : len(row)] = row

@@ -38,12 +38,7 @@ class Splitter(Protocol):
 
 
 class WordSplitter:
-    """Words separated by spaces.
-
-    Example:
-        >>> WordSplitter().join(WordSplitter().split("( 1 + 2 )"))
-        '( 1 + 2 )'
-    """
+    """Words separated by spaces."""
 
     kind: TokenUnit = "words"
 
@@ -57,14 +52,7 @@ class WordSplitter:
 
 
 class CharacterSplitter:
-    """Single characters; a space is a token of its own.
-
-    Example:
-        >>> CharacterSplitter().split("a dog")
-        ['a', '▁', 'd', 'o', 'g']
-        >>> CharacterSplitter().join(["a", "▁", "d", "o", "g"])
-        'a dog'
-    """
+    """Single characters; a space is a token of its own, ``▁``."""
 
     kind: TokenUnit = "characters"
 
@@ -80,17 +68,7 @@ class CharacterSplitter:
 class SubwordSplitter:
     """Byte-pair encoding (Sennrich et al. 2016, section 3.2); the first token of a word starts with ``▁``.
 
-    Args:
-        tokenizer: a tokenizer of the library ``tokenizers`` as JSON text, as ``train`` makes it.
-
-    Raises:
-        MissingExtra: if ``tokenizers`` is not installed.
-        ValueError: if the text is not a tokenizer.
-
-    Example:
-        >>> splitter = SubwordSplitter.train(["low lower lowest", "new newer newest"] * 5, 24)
-        >>> splitter.split("lowest new"), splitter.join(splitter.split("lowest new"))
-        (['▁lowest', '▁new'], 'lowest new')
+    ``tokenizer`` is one of the library ``tokenizers`` as JSON text, as ``train`` makes it.
     """
 
     kind: TokenUnit = "subwords"
@@ -98,7 +76,7 @@ class SubwordSplitter:
     def __init__(self, tokenizer: str) -> None:
         self.tokenizer = tokenizer
         try:
-            self._own = require("tokenizers", "train").Tokenizer.from_str(tokenizer)
+            self._model = require("tokenizers", "train").Tokenizer.from_str(tokenizer)
         except MissingExtra:
             raise
         except Exception as error:  # the package raises nothing narrower
@@ -106,23 +84,18 @@ class SubwordSplitter:
 
     @classmethod
     def train(cls, texts: Iterable[str], size: int) -> "SubwordSplitter":
-        """Learn at most ``size`` tokens from texts.
-
-        Args:
-            texts: the texts to learn from.
-            size: number of tokens, single characters included.
-        """
+        """Learn at most ``size`` tokens from texts, single characters included."""
         tokenizers = require("tokenizers", "train")
-        fresh = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
-        fresh.normalizer = tokenizers.normalizers.NFC()
-        fresh.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
+        tokenizer = tokenizers.Tokenizer(tokenizers.models.BPE(unk_token="<unk>"))
+        tokenizer.normalizer = tokenizers.normalizers.NFC()
+        tokenizer.pre_tokenizer = tokenizers.pre_tokenizers.Metaspace(replacement=_SPACE, prepend_scheme="always")
         trainer = tokenizers.trainers.BpeTrainer(vocab_size=size, special_tokens=["<unk>"], show_progress=False)
-        fresh.train_from_iterator((" ".join(text.split()) for text in texts), trainer)
-        return cls(fresh.to_str())
+        tokenizer.train_from_iterator((" ".join(text.split()) for text in texts), trainer)
+        return cls(tokenizer.to_str())
 
     def split(self, text: str) -> list[str]:
         """The subwords."""
-        tokens: list[str] = self._own.encode(" ".join(text.split())).tokens
+        tokens: list[str] = self._model.encode(" ".join(text.split())).tokens
         return tokens
 
     def join(self, tokens: Sequence[str]) -> str:
@@ -131,20 +104,7 @@ class SubwordSplitter:
 
 
 class TextVocabulary:
-    """Token ids of texts: 0 padding, 1 unknown, 2 begin, 3 end, then the tokens by frequency.
-
-    Args:
-        splitter: how a text is split into tokens.
-        tokens: the known tokens, in the order of their ids (from 4 on).
-
-    Raises:
-        ValueError: if a token occurs twice.
-
-    Example:
-        >>> vocabulary = TextVocabulary.from_texts(["a dog", "a cat"])
-        >>> vocabulary.encode("a dog barks"), vocabulary.decode([4, 6, 3, 0])
-        ([4, 6, 1], 'a dog')
-    """
+    """Token ids of texts: 0 padding, 1 unknown, 2 begin, 3 end, then the tokens by frequency."""
 
     def __init__(self, splitter: Splitter, tokens: Iterable[str]) -> None:
         self.splitter = splitter
@@ -154,33 +114,23 @@ class TextVocabulary:
     def from_texts(
         cls, texts: Iterable[str], kind: TokenUnit = "words", *, size: int = 8000, min_count: int = 1
     ) -> "TextVocabulary":
-        """Learn a vocabulary from texts.
-
-        Args:
-            texts: the texts to learn from.
-            kind: the unit of a token.
-            size: upper bound on the number of subwords; ignored for words and characters.
-            min_count: rarer words and characters are unknown.
-
-        Raises:
-            ConfigError: for an unknown kind.
-        """
-        given = list(texts)
+        """Learn at most ``size`` subwords from texts, or all words or characters that occur ``min_count`` times."""
+        corpus = list(texts)
         if kind == "subwords":
-            splitter: Splitter = SubwordSplitter.train(given, size)
-            return cls(splitter, _by_frequency(splitter, given, 1))
+            splitter: Splitter = SubwordSplitter.train(corpus, size)
+            return cls(splitter, _sort_by_frequency(splitter, corpus, 1))
         if kind not in ("words", "characters"):
             raise ConfigError(f"unknown token unit {kind!r}; expected words, characters or subwords")
         splitter = WordSplitter() if kind == "words" else CharacterSplitter()
-        return cls(splitter, _by_frequency(splitter, given, min_count))
+        return cls(splitter, _sort_by_frequency(splitter, corpus, min_count))
 
     def __len__(self) -> int:
         return len(self.vocabulary)
 
     def encode(self, text: str) -> list[int]:
         """The ids of a text's tokens, without begin and end; a token that is spelled like one of these is unknown."""
-        found = self.vocabulary.encode(self.splitter.split(text))
-        return [UNKNOWN_ID if number in (BEGIN_ID, END_ID) else number for number in found]
+        ids = self.vocabulary.encode(self.splitter.split(text))
+        return [UNKNOWN_ID if number in (BEGIN_ID, END_ID) else number for number in ids]
 
     def decode(self, ids: Iterable[int]) -> str:
         """The text of ids up to the first end; padding and begin are left out."""
@@ -195,30 +145,23 @@ class TextVocabulary:
     def files(self) -> dict[str, str]:
         """The text files that ``from_files`` reads, by name; for subwords also the JSON of their tokenizer."""
         content = {"kind": self.splitter.kind, "tokens": self.vocabulary.words[4:]}
-        found = {TARGET_FILE: json.dumps(content, ensure_ascii=False)}
+        files = {TARGET_FILE: json.dumps(content, ensure_ascii=False)}
         if isinstance(self.splitter, SubwordSplitter):
-            found[TOKENIZER_FILE] = self.splitter.tokenizer
-        return found
+            files[TOKENIZER_FILE] = self.splitter.tokenizer
+        return files
 
     @classmethod
     def from_files(cls, read: Callable[[str], str]) -> "TextVocabulary":
-        """Rebuild the vocabulary from the texts that ``files`` returned.
-
-        Args:
-            read: maps the name of a file to its text.
-
-        Raises:
-            ValueError: if a text is not what ``files`` returned.
-        """
+        """Rebuild the vocabulary; ``read`` maps the name of a file to the text that ``files`` returned for it."""
         try:
             content = parse_json(read(TARGET_FILE))
             kind, tokens = content["kind"], list(map(str, content["tokens"]))
-            known: Mapping[str, Callable[[], Splitter]] = {
+            splitters: Mapping[str, Callable[[], Splitter]] = {
                 "words": WordSplitter,
                 "characters": CharacterSplitter,
                 "subwords": lambda: SubwordSplitter(read(TOKENIZER_FILE)),
             }
-            return cls(known[kind](), tokens)
+            return cls(splitters[kind](), tokens)
         except (KeyError, TypeError, ValueError) as error:
             raise ValueError(f"expected the tokens of a trained model ({type(error).__name__}: {error})") from None
 
@@ -226,13 +169,7 @@ class TextVocabulary:
 def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
     """The sentence over the splitter's tokens instead of words, with its trees projected onto them.
 
-    With words, the sentence stays as it is. With characters, there are no tokens for the spaces between words. A word
-    of several tokens becomes a phrase labelled with its tag; in a dependency tree its first token heads the others.
-
-    Example:
-        >>> tokens = retokenize(Sentence(["ab", "c"], dependency=DependencyTree([2, 0])), CharacterSplitter())
-        >>> tokens.words, tokens.dependency.heads
-        (('a', 'b', 'c'), (3, 1, 0))
+    A word of several tokens is a phrase labelled with its tag; its first token heads the others in a dependency tree.
     """
     if splitter.kind == "words":
         return sentence
@@ -243,30 +180,31 @@ def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
     words = [token for part in parts for token in part]
     heads = constituency = None
     if sentence.dependency is not None:
-        own = sentence.dependency
-        given = own.labels or ("dep",) * len(own.heads)
+        dependency = sentence.dependency
+        names = dependency.labels or ("dep",) * len(dependency.heads)
         numbers, labels = [], []
         for word, part in enumerate(parts):
-            head = own.heads[word]
+            head = dependency.heads[word]
             numbers += [0 if head == 0 else starts[head - 1] + 1, *[starts[word] + 1] * (len(part) - 1)]
-            labels += [given[word], *["subword"] * (len(part) - 1)]
-        heads = DependencyTree(numbers, labels if own.labels is not None else None)
+            labels += [names[word], *["subword"] * (len(part) - 1)]
+        heads = DependencyTree(numbers, labels if dependency.labels is not None else None)
     if sentence.constituency is not None:
         tree = sentence.constituency
         spans = [(label, starts[start], starts[end]) for label, start, end in tree.spans]
+        tags = sentence.tags or tree.tags
         spans += [
-            (tag or other or "WORD", starts[word], starts[word + 1])
-            for word, (tag, other, part) in enumerate(zip(tree.tags, sentence.tags or tree.tags, parts, strict=True))
+            (tree.tags[word] or tags[word] or "WORD", starts[word], starts[word + 1])
+            for word, part in enumerate(parts)
             if len(part) > 1
         ]
         # Parents before children: by start, the longer first; of equal spans the phrase is above the word.
         spans.sort(key=lambda span: (span[1], -span[2]))
-        tags = [tag for tag, part in zip(tree.tags, parts, strict=True) for _ in part]
-        constituency = ConstituencyTree(words, spans, tags=tags)
+        token_tags = [tag for tag, part in zip(tree.tags, parts, strict=True) for _ in part]
+        constituency = ConstituencyTree(words, spans, tags=token_tags)
     return Sentence(words, None, heads, constituency, metadata=sentence.metadata)
 
 
-def _by_frequency(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
+def _sort_by_frequency(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
     counts = Counter(token for text in texts for token in splitter.split(text))
     # Names of special ids are not tokens: neither the tokenizer's unknown token, nor words of a text that are spelled
     # like one.

@@ -18,79 +18,6 @@ from torch import Tensor
 from torch.utils import _pytree
 
 _Class = TypeVar("_Class")
-
-
-@runtime_checkable
-class Batch(Protocol):
-    """A batch that can be taken apart into named tensors and plain facts, and put together again."""
-
-    def tensors(self) -> dict[str, Any]:
-        """All tensors by name."""
-        ...
-
-    def facts(self) -> dict[str, Any]:
-        """Everything else that a computation may depend on, as JSON values."""
-        ...
-
-    @classmethod
-    def from_tensors(cls, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> "Batch":
-        """The batch of these tensors, which are not checked."""
-        ...
-
-
-def register(cls: type[Batch]) -> None:
-    """Make a class of batches a pytree: its tensors are the leaves, their names and the facts are the structure."""
-
-    def flatten(batch: Batch) -> tuple[list[Any], str]:
-        tensors = batch.tensors()
-        return [*tensors.values()], json.dumps([[*tensors], batch.facts()], sort_keys=True)
-
-    def flatten_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], str]:
-        leaves, context = flatten(batch)
-        return [(_pytree.MappingKey(name), leaf) for name, leaf in zip(batch.tensors(), leaves, strict=True)], context
-
-    def unflatten(leaves: Any, context: str) -> Batch:
-        names, facts = json.loads(context)
-        return cls.from_tensors(dict(zip(names, leaves, strict=True)), facts)
-
-    _pytree.register_pytree_node(
-        cls,
-        flatten,
-        unflatten,
-        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
-        to_dumpable_context=lambda context: context,
-        from_dumpable_context=lambda context: context,
-        flatten_with_keys_fn=flatten_with_keys,
-    )
-
-
-def assemble(cls: type[_Class], **fields: Any) -> _Class:
-    """A frozen dataclass with these fields, unchecked: a pytree may contain anything in place of a tensor.
-
-    Example:
-        >>> from dataclasses import dataclass
-        >>> @dataclass(frozen=True)
-        ... class Pair:
-        ...     first: int
-        >>> assemble(Pair, first="anything")
-        Pair(first='anything')
-    """
-    made = object.__new__(cls)
-    for name, value in fields.items():
-        object.__setattr__(made, name, value)
-    return made
-
-
-def below(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
-    """The tensors whose names begin with a prefix, without it.
-
-    Example:
-        >>> below("tree.", {"tree.parents": 1, "mask": 2})
-        {'parents': 1}
-    """
-    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
-
-
 _Fact = TypeVar("_Fact")
 
 
@@ -129,7 +56,7 @@ class TreeBatch:
     label_codes: Int64[Tensor, "batch node"] | None = None
     num_leaves: int = field(kw_only=True)
     _height: int | None = field(default=None, init=False, repr=False)
-    _known: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
+    _cache: dict[str, Any] = field(default_factory=dict, init=False, repr=False)
     _is_in_graph: bool = field(default=False, init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -189,16 +116,20 @@ class TreeBatch:
         return self.remember("leaf_distances", lambda: self._distances(self.num_leaves))
 
     def to(self, device: torch.device | str) -> "TreeBatch":
-        """The same trees on another device, with their cached values."""
+        """The same trees on another device, with their cached values.
+
+        Args:
+            device: the device.
+        """
         moved = self.from_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()}, self.facts())
         object.__setattr__(moved, "_height", self._height)
-        moved._known.update({name: fact.to(device) for name, fact in self._known.items()})
+        moved._cache.update({name: fact.to(device) for name, fact in self._cache.items()})
         return moved
 
     def tensors(self) -> dict[str, Any]:
-        """The tensors by name."""
-        found = {name: getattr(self, name) for name in ("parents", "mask", "labels", "label_codes")}
-        return {name: tensor for name, tensor in found.items() if tensor is not None}
+        """The tensors by name: ``parents``, ``mask``, and ``labels`` and ``label_codes`` if there are any."""
+        result = {name: getattr(self, name) for name in ("parents", "mask", "labels", "label_codes")}
+        return {name: tensor for name, tensor in result.items() if tensor is not None}
 
     def facts(self) -> dict[str, Any]:
         """Everything else that a computation may depend on."""
@@ -206,14 +137,19 @@ class TreeBatch:
 
     @classmethod
     def from_tensors(cls, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> "TreeBatch":
-        """Trees that were taken apart by ``tensors()`` and ``facts()``; they are not checked again."""
+        """Trees that were taken apart by ``tensors()`` and ``facts()``; they are not checked again.
+
+        Args:
+            tensors: the tensors by name.
+            facts: the number of leaves.
+        """
         return assemble(
             cls,
             **{
                 "labels": None,
                 "label_codes": None,
                 "_height": None,
-                "_known": {},
+                "_cache": {},
                 "_is_in_graph": False,
                 **tensors,
                 **facts,
@@ -223,7 +159,12 @@ class TreeBatch:
     def remember(self, name: str, compute: Callable[[], _Fact]) -> _Fact:
         """A value cached under a name and computed on first use, for values that all layers need of the same trees.
 
-        The value is a tensor, or has a method ``to`` like that of tensors.
+        Args:
+            name: the name.
+            compute: computes the value: a tensor, or something with a method ``to`` like that of tensors.
+
+        Returns:
+            The value; in a graph of ``torch.compile`` that of this pass.
 
         Example:
             >>> tree = TreeBatch(torch.tensor([[0]]), torch.tensor([[True]]), num_leaves=1)
@@ -233,24 +174,24 @@ class TreeBatch:
         if torch.compiler.is_compiling():
             if not self._is_in_graph:
                 return compute()
-            if name not in self._known:
+            if name not in self._cache:
                 with torch.no_grad():
-                    self._known[name] = compute()
-        elif name not in self._known:
+                    self._cache[name] = compute()
+        elif name not in self._cache:
             # A tensor made in inference mode could not be used for training later, as a cached one must be.
             with torch.inference_mode(False), torch.no_grad():
-                self._known[name] = compute()
-        found: _Fact = self._known[name]
-        return found
+                self._cache[name] = compute()
+        result: _Fact = self._cache[name]
+        return result
 
     def in_graph(self) -> "TreeBatch":
         """A copy for one pass through a graph, without the values cached in other passes.
 
         ``torch.compile`` thus makes one graph, whether or not these trees have cached values already.
         """
-        found = self.from_tensors(self.tensors(), self.facts())
-        object.__setattr__(found, "_is_in_graph", True)
-        return found
+        result = self.from_tensors(self.tensors(), self.facts())
+        object.__setattr__(result, "_is_in_graph", True)
+        return result
 
     def _doublings(self) -> int:
         """How often the stride must double before every walk upwards has reached its root."""
@@ -314,19 +255,71 @@ class TreeBatch:
         object.__setattr__(self, "_height", int(steps.max()) if steps.numel() else 0)
 
 
-register(TreeBatch)
-
-
 @functools.lru_cache(maxsize=4096)
 def label_code(label: str) -> int:
-    """A number for an arc label, the same in every batch: ``crc32(main label) * 2^31 + crc32(label)``.
+    """A number for an arc label, the same in every batch: ``crc32(main label) * 2^31 + crc32(label)``, each of 31 bits.
 
-    The main label is the part before the first colon, so that the codes of ``nsubj:pass`` and ``nsubj`` agree in their
-    upper bits. Both checksums are truncated to 31 bits.
-
-    Example:
-        >>> label_code("nsubj:pass") >> 31 == label_code("nsubj") >> 31
-        True
+    The main label ends at the first colon: the codes of ``nsubj:pass`` and ``nsubj`` agree in their upper bits.
     """
     main, whole = (zlib.crc32(text.encode()) % 2**31 for text in (label.partition(":")[0], label))
     return main * 2**31 + whole
+
+
+@runtime_checkable
+class Batch(Protocol):
+    """A batch that can be taken apart into named tensors and plain facts, and put together again."""
+
+    def tensors(self) -> dict[str, Any]:
+        """All tensors by name."""
+        ...
+
+    def facts(self) -> dict[str, Any]:
+        """Everything else that a computation may depend on, as JSON values."""
+        ...
+
+    @classmethod
+    def from_tensors(cls, tensors: Mapping[str, Any], facts: Mapping[str, Any]) -> "Batch":
+        """The batch of these tensors, which are not checked."""
+        ...
+
+
+def register_batch(cls: type[Batch]) -> None:
+    """Make a class of batches a pytree: its tensors are the leaves, their names and the facts are the structure."""
+
+    def flatten(batch: Batch) -> tuple[list[Any], str]:
+        tensors = batch.tensors()
+        return [*tensors.values()], json.dumps([[*tensors], batch.facts()], sort_keys=True)
+
+    def flatten_with_keys(batch: Batch) -> tuple[list[tuple[Any, Any]], str]:
+        leaves, context = flatten(batch)
+        return [(_pytree.MappingKey(name), leaf) for name, leaf in zip(batch.tensors(), leaves, strict=True)], context
+
+    def unflatten(leaves: Any, context: str) -> Batch:
+        names, facts = json.loads(context)
+        return cls.from_tensors(dict(zip(names, leaves, strict=True)), facts)
+
+    _pytree.register_pytree_node(
+        cls,
+        flatten,
+        unflatten,
+        serialized_type_name=f"{cls.__module__}.{cls.__qualname__}",
+        to_dumpable_context=lambda context: context,
+        from_dumpable_context=lambda context: context,
+        flatten_with_keys_fn=flatten_with_keys,
+    )
+
+
+def assemble(cls: type[_Class], **fields: Any) -> _Class:
+    """A frozen dataclass with these fields, unchecked: a pytree may contain anything in place of a tensor."""
+    instance = object.__new__(cls)
+    for name, value in fields.items():
+        object.__setattr__(instance, name, value)
+    return instance
+
+
+def take_part(prefix: str, tensors: Mapping[str, Any]) -> dict[str, Any]:
+    """The tensors whose names begin with a prefix, without it."""
+    return {name.removeprefix(prefix): tensor for name, tensor in tensors.items() if name.startswith(prefix)}
+
+
+register_batch(TreeBatch)

@@ -9,7 +9,7 @@ from itertools import repeat
 from pathlib import Path
 from typing import SupportsIndex
 
-from structattn.data.example import Example, sentences_of
+from structattn.data.example import Example, list_sentences
 from structattn.errors import ParseError, shown
 from structattn.files.text import is_unicode, parse_json, read_text
 from structattn.syntax import Sentence
@@ -65,8 +65,8 @@ class Vocabulary:
         self.labels: tuple[str, ...] = tuple(labels)
         self.lowercase = lowercase
         # The names of the two special ids are not words: a text may well contain "<unk>".
-        self._ids = _numbered((*trainable, *frozen), "word", start=len(_SPECIAL))
-        self._label_ids = _numbered(self.labels, "label", start=1)
+        self._ids = _number((*trainable, *frozen), "word", start=len(_SPECIAL))
+        self._label_ids = _number(self.labels, "label", start=1)
         if lowercase:
             for word in self._ids:
                 if word != word.lower():
@@ -95,9 +95,9 @@ class Vocabulary:
         """
         counts = Counts()
         for item in examples:
-            for sentence in sentences_of(item):
+            for sentence in list_sentences(item):
                 counts.words.update(sentence.words)
-                counts.labels.update(_tree_labels(sentence))
+                counts.labels.update(_list_labels(sentence))
         return cls.from_counts(counts, min_count, lowercase=lowercase, frozen_words=frozen_words)
 
     @classmethod
@@ -108,9 +108,10 @@ class Vocabulary:
 
         Args:
             counts: how often they occur.
-            min_count: as for ``from_examples``.
-            lowercase: likewise.
-            frozen_words: likewise.
+            min_count: words that occur less often are left out, and so become unknown.
+            lowercase: whether ``The`` and ``the`` are one word.
+            frozen_words: further words, for example those of the development data that have a pretrained vector;
+                words that are trainable already are skipped.
 
         Raises:
             ValueError: if ``min_count`` is below 1.
@@ -120,18 +121,21 @@ class Vocabulary:
         words: Counter[str] = Counter()
         for word, count in counts.words.items():
             words[word.lower() if lowercase else word] += count
-        kept = [word for word in _by_frequency(words) if words[word] >= min_count]
-        known = set(kept)
+        frequent = [word for word in _sort_by_frequency(words) if words[word] >= min_count]
+        trainable = set(frequent)
         frozen = dict.fromkeys(word.lower() if lowercase else word for word in frozen_words)
         return cls(
-            kept,
-            [word for word in frozen if word not in known],
-            labels=_by_frequency(counts.labels),
+            frequent,
+            [word for word in frozen if word not in trainable],
+            labels=_sort_by_frequency(counts.labels),
             lowercase=lowercase,
         )
 
     def encode(self, words: Sequence[str]) -> list[int]:
         """The ids of words; unknown words get id 1.
+
+        Args:
+            words: the words, as they are spelled in a text.
 
         Raises:
             TypeError: for one string instead of a list of words.
@@ -143,6 +147,9 @@ class Vocabulary:
 
     def decode(self, ids: Iterable[SupportsIndex]) -> list[str]:
         """The words of ids; padding is left out, and unknown words are ``<unk>``.
+
+        Args:
+            ids: whole numbers, or a tensor of them.
 
         Raises:
             ValueError: for a number that is not an id.
@@ -159,7 +166,11 @@ class Vocabulary:
         return [self.words[number] for number in numbers if number != PADDING_ID]
 
     def encode_labels(self, labels: Iterable[str | None]) -> list[int]:
-        """The ids of tree labels; ``None`` and unknown labels get id 0."""
+        """The ids of tree labels; ``None`` and unknown labels get id 0.
+
+        Args:
+            labels: labels of phrases, words or arcs.
+        """
         return [0 if label is None else self._label_ids.get(label, 0) for label in labels]
 
     def to_json(self) -> str:
@@ -176,6 +187,9 @@ class Vocabulary:
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
         """Rebuild what ``to_json`` wrote.
+
+        Args:
+            text: the JSON.
 
         Raises:
             ValueError: if the text is not such JSON.
@@ -194,6 +208,9 @@ class Vocabulary:
     @classmethod
     def from_file(cls, file: Path) -> "Vocabulary":
         """Read a file that contains the JSON of ``to_json``.
+
+        Args:
+            file: the file.
 
         Raises:
             ParseError: if it is missing or damaged.
@@ -226,7 +243,7 @@ class Vocabulary:
         return (self.words, self.num_frozen, self.labels, self.lowercase)
 
 
-def _numbered(names: Sequence[str], kind: str, *, start: int) -> dict[str, int]:
+def _number(names: Sequence[str], kind: str, *, start: int) -> dict[str, int]:
     ids: dict[str, int] = {}
     for name in names:
         if name in ids:
@@ -238,12 +255,12 @@ def _numbered(names: Sequence[str], kind: str, *, start: int) -> dict[str, int]:
     return ids
 
 
-def _by_frequency(counts: Counter[str]) -> list[str]:
+def _sort_by_frequency(counts: Counter[str]) -> list[str]:
     """Most frequent first, equally frequent ones alphabetically: the order of the data does not matter."""
     return sorted(counts, key=lambda name: (-counts[name], name))
 
 
-def _tree_labels(sentence: Sentence) -> Iterable[str]:
+def _list_labels(sentence: Sentence) -> Iterable[str]:
     if sentence.constituency is not None:
         yield from (label for label, _, _ in sentence.constituency.spans)
         yield from (tag for tag in sentence.constituency.tags if tag is not None)

@@ -62,6 +62,9 @@ class PretrainedVectors:
         Tables differ: GloVe's 50-dimensional vectors have .7, the input embeddings of a small BERT .06, and a network
         that is initialised for inputs around 1 learns an order of magnitude more slowly from the latter.
 
+        Args:
+            size: the root mean square.
+
         Example:
             >>> vectors = PretrainedVectors(torch.tensor([[0.0], [0.0], [3.0]]), torch.tensor([False, False, True]))
             >>> vectors.scaled(0.5).matrix[2]
@@ -83,37 +86,30 @@ def load_vectors(
         vocabulary: the words. A word that the source has only in lower case gets that vector.
         generator: source of the random vectors; torch's own if ``None``.
 
+    Returns:
+        The table, and which of its rows come from the source.
+
     Raises:
         ParseError: for a missing source, a malformed line, more than ``MAX_DIM`` numbers on it, or a folder without an
             embedding table of finite numbers or without a tokenizer.
         MissingExtra: if the source is a folder and ``tokenizers`` is not installed.
     """
     words = vocabulary.words[UNKNOWN_ID + 1 :]
-    found, rows = _from_model(Path(source), words) if Path(source).is_dir() else _from_text(source, words)
+    is_model = Path(source).is_dir()
+    positions, rows = _read_model_vectors(Path(source), words) if is_model else _read_text_vectors(source, words)
     # Random values are drawn first and for every row, so that they do not depend on which words are known.
     matrix = torch.rand(len(vocabulary), rows.shape[1], generator=generator) * (2 * _RANGE) - _RANGE
     matrix[[PADDING_ID, UNKNOWN_ID]] = 0.0
     known = torch.zeros(len(vocabulary), dtype=torch.bool)
-    ids = torch.tensor(found, dtype=torch.long) + UNKNOWN_ID + 1
+    ids = torch.tensor(positions, dtype=torch.long) + UNKNOWN_ID + 1
     matrix[ids], known[ids] = rows, True
     return PretrainedVectors(matrix, known)
 
 
-def vectors_dim(source: str | os.PathLike[str]) -> int:
-    """The number of dimensions of the vectors of a source.
-
-    Raises:
-        ParseError: as ``load_vectors``.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
-        >>> _ = path.write_text("dog 1 2\\ncat 3 4\\n")
-        >>> vectors_dim(path)
-        2
-    """
+def read_dim(source: str | os.PathLike[str]) -> int:
+    """The number of dimensions of the vectors of a source."""
     if Path(source).is_dir():
-        return _embedding_table(Path(source)).shape[1]
+        return _read_table(Path(source)).shape[1]
     for number, line in read_lines(source):
         word, _, numbers = line.rstrip(" ").partition(" ")
         if number > 1 or not (word.isdecimal() and numbers.isdecimal()):
@@ -121,36 +117,24 @@ def vectors_dim(source: str | os.PathLike[str]) -> int:
     raise ParseError("expected word vectors, got an empty file", file=source)
 
 
-def vector_words(source: str | os.PathLike[str], words: Iterable[str]) -> set[str]:
-    """Which of the words have a vector in the source, for example to choose a vocabulary's frozen words.
-
-    Raises:
-        ParseError: as ``load_vectors``.
-        MissingExtra: as ``load_vectors``.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
-        >>> _ = path.write_text("dog 1 2\\ncat 3 4\\n")
-        >>> vector_words(path, ["emu", "Dog"])
-        {'Dog'}
-    """
+def find_covered_words(source: str | os.PathLike[str], words: Iterable[str]) -> set[str]:
+    """Which of the words have a vector in the source, for example to choose a vocabulary's frozen words."""
     distinct = list(dict.fromkeys(words))
     if Path(source).is_dir():
-        found = [index for index, subwords in enumerate(_subwords(Path(source), distinct)) if subwords]
+        positions = [index for index, subwords in enumerate(_split_subwords(Path(source), distinct)) if subwords]
     else:
-        found, _ = _from_text(source, distinct)
-    return {distinct[index] for index in found}
+        positions, _ = _read_text_vectors(source, distinct)
+    return {distinct[index] for index in positions}
 
 
-def _from_text(path: str | os.PathLike[str], words: Sequence[str]) -> tuple[list[int], Tensor]:
+def _read_text_vectors(path: str | os.PathLike[str], words: Sequence[str]) -> tuple[list[int], Tensor]:
     """Positions of the words that have a vector, and their vectors."""
     exact = {word: index for index, word in enumerate(words)}
     lowered: dict[str, list[int]] = {}
     for word, index in exact.items():
         if word.lower() != word:
             lowered.setdefault(word.lower(), []).append(index)
-    vectors: dict[int, list[float]] = {}
+    exact_vectors: dict[int, list[float]] = {}
     fallbacks: dict[int, list[float]] = {}
     dim = 0
     for number, line in read_lines(path):
@@ -165,18 +149,18 @@ def _from_text(path: str | os.PathLike[str], words: Sequence[str]) -> tuple[list
             raise ParseError(f"expected a word and {dim or 'its'} numbers, got {width} numbers", file=path, line=number)
         # More fields than numbers: a word with spaces in it, which no tokenised text has.
         if width == dim and (word in exact or word in lowered):
-            vector = _numbers(numbers, path, number)
+            vector = _parse_numbers(numbers, path, number)
             if word in exact:
-                vectors.setdefault(exact[word], vector)
+                exact_vectors.setdefault(exact[word], vector)
             for index in lowered.get(word, ()):
                 fallbacks.setdefault(index, vector)
     if not dim:
         raise ParseError("expected word vectors, got an empty file", file=path)
-    chosen = fallbacks | vectors
-    return list(chosen), torch.tensor(list(chosen.values()), dtype=torch.float32).view(len(chosen), dim)
+    vectors = fallbacks | exact_vectors
+    return list(vectors), torch.tensor(list(vectors.values()), dtype=torch.float32).view(len(vectors), dim)
 
 
-def _numbers(text: str, path: str | os.PathLike[str], line: int) -> list[float]:
+def _parse_numbers(text: str, path: str | os.PathLike[str], line: int) -> list[float]:
     try:
         vector = [float(number) for number in text.split(" ")]
     except ValueError as error:
@@ -186,10 +170,10 @@ def _numbers(text: str, path: str | os.PathLike[str], line: int) -> list[float]:
     return vector
 
 
-def _from_model(folder: Path, words: Sequence[str]) -> tuple[list[int], Tensor]:
+def _read_model_vectors(folder: Path, words: Sequence[str]) -> tuple[list[int], Tensor]:
     """Positions of the words that have a vector, and the mean vectors of their subwords."""
-    table = _embedding_table(folder)
-    subwords = _subwords(folder, words)
+    table = _read_table(folder)
+    subwords = _split_subwords(folder, words)
     flat = torch.tensor([subword for word in subwords for subword in word], dtype=torch.long)
     if len(flat) and int(flat.max()) >= len(table):
         raise ParseError(
@@ -199,11 +183,11 @@ def _from_model(folder: Path, words: Sequence[str]) -> tuple[list[int], Tensor]:
     counts = torch.tensor([len(word) for word in subwords], dtype=torch.long)
     owner = torch.arange(len(subwords)).repeat_interleave(counts)
     sums = torch.zeros(len(subwords), table.shape[1]).index_add(0, owner, table[flat].float())
-    found = counts > 0
-    return found.nonzero().flatten().tolist(), sums[found] / counts[found, None]
+    has_vector = counts > 0
+    return has_vector.nonzero().flatten().tolist(), sums[has_vector] / counts[has_vector, None]
 
 
-def _subwords(folder: Path, words: Sequence[str]) -> list[list[int]]:
+def _split_subwords(folder: Path, words: Sequence[str]) -> list[list[int]]:
     """The subword ids of each word in mid-sentence; none for a word that the tokenizer does not know."""
     tokenizers = require("tokenizers", "train")
     file = folder / "tokenizer.json"
@@ -216,34 +200,34 @@ def _subwords(folder: Path, words: Sequence[str]) -> list[list[int]]:
     tokenizer.no_padding()
     tokenizer.no_truncation()
     # Byte-level tokenizers split a word after a space differently from one at the start of a text.
-    before = " " if "ByteLevel" in str(tokenizer.pre_tokenizer) else ""
-    unknown = _unknown_token(tokenizer)
-    encoded = tokenizer.encode_batch([before + word for word in words], add_special_tokens=False)
+    space = " " if "ByteLevel" in str(tokenizer.pre_tokenizer) else ""
+    unknown = _find_unknown_token(tokenizer)
+    encoded = tokenizer.encode_batch([space + word for word in words], add_special_tokens=False)
     return [[subword for subword in encoding.ids if subword != unknown] for encoding in encoded]
 
 
-def _unknown_token(tokenizer: Any) -> int | None:
+def _find_unknown_token(tokenizer: Any) -> int | None:
     model = parse_json(tokenizer.to_str())["model"]
     token = model.get("unk_token")
     number: int | None = model.get("unk_id") if token is None else tokenizer.token_to_id(token)
     return number
 
 
-def _embedding_table(folder: Path) -> Tensor:
-    for file in _weight_files(folder):
+def _read_table(folder: Path) -> Tensor:
+    for file in _find_weights(folder):
         try:
             with safe_open(file, framework="pt") as tensors:
                 names = sorted(tensors.keys(), key=len)
                 for ending in _TABLES:
                     for name in names:
                         if name == ending or name.endswith(f".{ending}"):
-                            return _checked_table(name, tensors.get_tensor(name), file)
+                            return _check_table(name, tensors.get_tensor(name), file)
         except (SafetensorError, OSError) as error:
             raise ParseError(f"expected a safetensors file, but it cannot be read: {error}", file=file) from None
     raise ParseError(f"expected an input embedding table ({', '.join(_TABLES)}), got none", file=folder)
 
 
-def _checked_table(name: str, table: Tensor, file: Path) -> Tensor:
+def _check_table(name: str, table: Tensor, file: Path) -> Tensor:
     if table.dim() != 2 or not table.is_floating_point():
         got = f"{tuple(table.shape)} of {table.dtype}"
         raise ParseError(f"expected {name!r} to be a matrix of floating point numbers, got {got}", file=file)
@@ -251,7 +235,7 @@ def _checked_table(name: str, table: Tensor, file: Path) -> Tensor:
     return table
 
 
-def _weight_files(folder: Path) -> list[Path]:
+def _find_weights(folder: Path) -> list[Path]:
     """The weight file, or the shards of a large model that contain a table."""
     single, index = folder / "model.safetensors", folder / "model.safetensors.index.json"
     if single.is_file() or not index.is_file():

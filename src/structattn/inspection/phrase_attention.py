@@ -91,7 +91,7 @@ def phrase_attention(model: TaskModel, examples: Sequence[Example], *, batch_siz
         if model.task.answer == "text":
             for example in chosen:
                 if not isinstance(example.label, str):
-                    raise ConfigError(f"{example.described()} has no text for the decoder to read")
+                    raise ConfigError(f"{example.describe()} has no text for the decoder to read")
         for kind, module, found in _looked(model, model.collate(chosen)):
             sums.setdefault((kind, module), _Sum()).add(*found)
     if not sums:

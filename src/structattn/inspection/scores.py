@@ -42,7 +42,7 @@ def num_attractors(example: Example) -> int:
     for sentence in example.sentences:
         if "attractors" in sentence.metadata:
             return int(sentence.metadata["attractors"])
-    raise ValueError(f"{example.described()} has no number of attractors in its metadata")
+    raise ValueError(f"{example.describe()} has no number of attractors in its metadata")
 
 
 def binned_accuracy(
@@ -70,7 +70,7 @@ def binned_accuracy(
     for index, example in enumerate(examples):
         place = bisect.bisect_right(edges, value(example)) - 1
         if place < 0:
-            raise ValueError(f"{example.described(index)} has value {value(example)}, below the first edge {edges[0]}")
+            raise ValueError(f"{example.describe(index)} has value {value(example)}, below the first edge {edges[0]}")
         bins[place].append(example.id or str(index))
     kept = [place for place, ids in enumerate(bins) if ids]
     series = []

@@ -89,7 +89,7 @@ def measured_texts(
     gold = []
     for index, example in enumerate(examples):
         if not isinstance(example.label, str):
-            raise ValueError(f"{example.described(index)} has no {what} to compare with")
+            raise ValueError(f"{example.describe(index)} has no {what} to compare with")
         gold.append(example.label)
     answers = [str(prediction.answer) for prediction in predictions]
     chosen = [metric(name) for name in task.metrics]

@@ -191,7 +191,7 @@ class FactModel(TaskModel):
         gold: list[str] = []
         for index, example in enumerate(examples):
             if example.label is None:
-                raise ValueError(f"{example.described(index)} has no label to compare with")
+                raise ValueError(f"{example.describe(index)} has no label to compare with")
             gold.append(str(example.label))
         answers = [str(prediction.answer) for prediction in predictions]
         metrics = {name: metric(name).value(gold, answers) for name in self.task.metrics}

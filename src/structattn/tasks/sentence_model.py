@@ -250,7 +250,7 @@ class SentenceModel(TaskModel):
         gold: list[str | float] = []
         for index, example in enumerate(examples):
             if example.label is None:
-                raise ValueError(f"{example.described(index)} has no label to compare with")
+                raise ValueError(f"{example.describe(index)} has no label to compare with")
             gold.append(example.label)
         answers = [prediction.answer for prediction in predictions]
         metrics = {name: metric(name).value(gold, answers) for name in self.task.metrics}  # type: ignore[arg-type]

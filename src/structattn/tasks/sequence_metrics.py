@@ -15,7 +15,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from structattn.data.formulas import depth_of
-from structattn.data.span_tags import spans_of
+from structattn.data.span_tags import find_spans
 from structattn.errors import require
 from structattn.tasks.sums import Counted, Counts, Sums, Values, share
 
@@ -105,7 +105,7 @@ def span_counts(gold: Texts, predicted: Texts) -> Counts:
     """
     counts = []
     for pair in _by_word("span_f1", gold, predicted):
-        wanted, found = (set(spans_of(tags)) for tags in pair)
+        wanted, found = (set(find_spans(tags)) for tags in pair)
         counts.append((2 * len(wanted & found), len(wanted) + len(found)))
     return np.asarray(counts, dtype=float)
 

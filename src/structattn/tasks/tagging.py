@@ -269,11 +269,11 @@ class TaggingModel(TaskModel):
         tags, words = str(example.label).split(), len(example.sentences[0])
         if len(tags) != words:
             message = f"expected a tag for each of its {words} words, got {len(tags)}"
-            raise ValueError(f"{example.described(index)}: {message}")
+            raise ValueError(f"{example.describe(index)}: {message}")
         try:
             return self.chain.classes(tags)
         except ValueError as error:
-            raise ValueError(f"{example.described(index)}: {error}") from None
+            raise ValueError(f"{example.describe(index)}: {error}") from None
 
     def _answers(self, batch: TagBatch) -> list[Prediction]:
         tags = self.distribution(batch.to(self.device))
@@ -290,7 +290,7 @@ def _tags_of(task: Task, examples: Sequence[Example]) -> tuple[str, ...]:
     """
     found: set[str] = set()
     for index, example in enumerate(examples):
-        place = f"training {example.described(index)}"
+        place = f"training {example.describe(index)}"
         if example.label is None:
             raise ConfigError(f"task {task.name!r}: {place} has no tags")
         tags = set(str(example.label).split())

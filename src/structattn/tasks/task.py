@@ -188,7 +188,7 @@ class Task:
             ['good']
         """
         for index, example in enumerate(examples):
-            place = example.described(index)
+            place = example.describe(index)
             if len(example.sentences) != self.arity:
                 raise ConfigError(
                     f"task {self.name!r} takes {_sentences(self.arity)}, {place} has {len(example.sentences)}"
@@ -225,7 +225,7 @@ class Task:
         if longest <= self.max_length:
             return example
         if not self.truncation or self.answer != "label":
-            found = f"{example.described()} has a sentence of {longest:,} words, more than max_length"
+            found = f"{example.describe()} has a sentence of {longest:,} words, more than max_length"
             hint = "truncate it, or use" if self.answer == "label" else "use"
             raise ConfigError(f"{found} {self.max_length:,}: {hint} a greater max_length")
         return dataclasses.replace(
@@ -242,7 +242,7 @@ class Task:
         found: set[str] = set()
         count = 0
         for count, example in enumerate(examples, start=1):
-            place = f"training {example.described(count - 1)}"
+            place = f"training {example.describe(count - 1)}"
             if example.label is None:
                 raise ConfigError(f"task {self.name!r}: {place} has no label")
             if self.labels is not None and example.label not in self.labels:

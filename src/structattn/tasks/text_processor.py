@@ -45,7 +45,7 @@ class TextProcessor(NamedTuple):
         texts = []
         for index, example in enumerate(examples):
             if not isinstance(example.label, str):
-                raise ConfigError(f"training {example.described(index)} has no text to learn")
+                raise ConfigError(f"training {example.describe(index)} has no text to learn")
             texts.append(example.label)
         sources = [" ".join(example.sentences[0].words) for example in examples]
         chosen, size = config.decoder, config.decoder.vocab_size

@@ -12,7 +12,7 @@ import numpy as np
 from structattn.data import Example
 from structattn.data.data_summary import DataSummary, summarise
 from structattn.data.formulas import GENERATORS
-from structattn.data.parses import with_parses
+from structattn.data.parses import add_parses
 from structattn.data.readers.formats import all_files_of
 from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, naming, source_name
@@ -129,7 +129,7 @@ def examples_of(task: Task, source: Data, data: DataConfig, *, need_labels: bool
         target = "none" if not need_labels else "score" if task.is_regression else "class"
         objects = read_objects(source, **data.columns, target=target, num_texts=task.arity)
         found = task.prepare(objects, published=False)
-    return with_parses(found, data.parses)
+    return add_parses(found, data.parses)
 
 
 def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Example]:
@@ -163,7 +163,7 @@ def is_file(source: Data) -> "TypeIs[Source]":
 
 def _first_unlabelled(examples: Iterable[Example]) -> str | None:
     """The first example without a label, as errors name it; ``None`` if there is none."""
-    return next((example.described() for example in examples if example.label is None), None)
+    return next((example.describe() for example in examples if example.label is None), None)
 
 
 def _check_labels(data: DataConfig, dev: Sequence[Example], test: Sequence[Example]) -> None:

@@ -8,7 +8,8 @@ from typing import Any
 
 import torch
 
-from structattn.data import PhraseTrees, load_vectors, vector_words, vectors_dim
+from structattn.data import PhraseTrees, load_vectors
+from structattn.data.word_vectors import find_covered_words, read_dim
 from structattn.errors import ConfigError, ParseError
 from structattn.files.text import parse_json, read_lines, read_text
 from structattn.tasks import ModelConfig, TaskModel, model_class
@@ -59,7 +60,7 @@ def _with_dim_of_vectors(config: RunConfig) -> dict[str, Any]:
         return config.embedder
     if config.embedder.get("name", "words") != "words":
         raise ConfigError(f"data.vectors: embedder {config.embedder['name']!r} has no table of word vectors")
-    dim = vectors_dim(source)
+    dim = read_dim(source)
     if config.embedder.get("dim", dim) != dim:
         raise ConfigError(f"embedder.dim: the vectors of {source} have {dim} numbers, got {config.embedder['dim']}")
     return {**config.embedder, "dim": dim}
@@ -115,7 +116,7 @@ def _frozen_words(data: DataConfig, split: Split) -> list[str]:
         examples = itertools.chain(split.dev, split.test)
         found = (word for example in examples for sentence in example.sentences for word in sentence.words)
     words = list(dict.fromkeys(word.lower() if data.lowercase else word for word in found))
-    known = vector_words(data.vectors, words)
+    known = find_covered_words(data.vectors, words)
     return [word for word in words if word in known]
 
 

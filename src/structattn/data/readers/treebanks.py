@@ -11,7 +11,7 @@ from structattn.data.joining import join_sentences
 from structattn.data.readers.fields import TARGETS, Place, check_target, label_of
 from structattn.data.readers.formats import Phrases
 from structattn.data.readers.json_records import json_objects
-from structattn.data.span_tags import bio_tags
+from structattn.data.span_tags import tag_spans
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
 from structattn.files.text import MAX_LINE, MAX_PHRASE_WORDS, MAX_WORDS, Source, read_lines
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu
@@ -126,7 +126,7 @@ def _heads(sentence: Sentence) -> list[str] | None:
 
 def _noun_phrases(sentence: Sentence) -> list[str] | None:
     try:
-        return bio_tags(base_noun_phrases(sentence), len(sentence))
+        return tag_spans(find_noun_phrases(sentence), len(sentence))
     except MissingStructure:
         return None
 
@@ -139,7 +139,7 @@ _OF_WORDS: Mapping[str, Callable[[Sentence], Sequence[str] | None]] = {
 """The targets with an answer for each word."""
 
 
-def base_noun_phrases(sentence: Sentence) -> list[tuple[int, int, str]]:
+def find_noun_phrases(sentence: Sentence) -> list[tuple[int, int, str]]:
     """Start, end and universal tag of the head of each noun phrase in a UD tree that contains no other noun phrase.
 
     The span of a NOUN, PROPN or PRON grows to both sides while the neighbouring word depends, as determiner, adjective,
