@@ -45,6 +45,7 @@ __all__ = [
     "serving",
     "syntax",
     "tasks",
+    "testing",
     "train",
     "training",
     "write_conllu",
@@ -68,6 +69,7 @@ if TYPE_CHECKING:
         serving,
         syntax,
         tasks,
+        testing,
         training,
     )
     from structattn.data import Example, SentenceBatch, TreeBatch, Vocabulary, collate, read_examples
