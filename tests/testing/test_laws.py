@@ -160,7 +160,7 @@ def test_a_naive_reader_is_found_out() -> None:
         except (AssertionError, UnicodeDecodeError, ParseError):
             found.append(name)
     assert found == ["reads_compressed_files", "reads_other_line_ends", "names_what_is_wrong"]
-    with pytest.raises(AssertionError, match="^reads_compressed_files: UnicodeDecodeError: "):
+    with pytest.raises(AssertionError, match=r"^reads_compressed_files: UnicodeDecodeError: "):
         check_reader(naive, TEXTS["labelled"], [FINE, DULL])
     with pytest.raises(AssertionError, match="the reader returns a list"):
         READER_LAWS["streams"](lambda path: list(naive(path)), TEXTS["labelled"], [FINE, DULL])
