@@ -16,7 +16,6 @@ from structattn.backbones.backbone_embedding import text_state
 from structattn.backbones.backbone_facts import has_text_at_end, takes_token_types
 from structattn.encoders import build
 from structattn.errors import ConfigError
-from structattn.inspection.backbones import last_weights
 
 WORDS = ["[PAD]", "[UNK]", "kids", "wash", "their", "dirty", "hands", "dogs", "bark", "hush"]
 TREES = [
@@ -219,7 +218,8 @@ def test_a_model_that_returns_tuples_is_read_by_name(is_set_in):
         assert isinstance(found, tuple)
         for one, other in zip(found, named.to_tuple(), strict=True):
             torch.testing.assert_close(one, other)
-        assert len(last_weights(backbone, subwords)) == len(TREES)
+        maps = BackboneEmbedding(backbone, nodes="text").attention_maps([(tree,) for tree in TREES])
+        assert len(maps) == len(TREES)
         torch.testing.assert_close(heads.backbone_states(**inputs, **asked)[0], states)
         torch.testing.assert_close(backbone(subwords), expected)
         model.config.return_dict = True
