@@ -1,6 +1,7 @@
 """Analysis of models: attention maps, their summaries and figures, leave-one-out attribution.
 
 ``attention_maps`` runs a model once and returns values; ``pictures`` draws them; ``explorer`` shows them in a page.
+``recording`` gives the weights themselves, batch by batch, of any model while it runs.
 ``comparison_table`` and ``flips_page`` show the result of ``structattn.compare``.
 """
 
@@ -33,10 +34,12 @@ if TYPE_CHECKING:
     from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
     from structattn.inspection.tree_edits import ArcAttribution, TreeEdit, arc_influence, flipping_edits
     from structattn.layers.attention_map import AttentionMap
+    from structattn.layers.recording import AttentionRecord, recording
 
 __all__ = [
     "ArcAttribution",
     "AttentionMap",
+    "AttentionRecord",
     "BinnedAccuracy",
     "LatentTree",
     "Look",
@@ -64,6 +67,7 @@ __all__ = [
     "phrase_attention_table",
     "phrase_query_figure",
     "pooling_figure",
+    "recording",
     "relation_figures",
     "structures_read",
     "summarise",

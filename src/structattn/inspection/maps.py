@@ -11,7 +11,7 @@ from structattn.data import SentenceBatch, Vocabulary
 from structattn.inspection.items import Batch, batches_of, first_with, reads_together, texts_of, with_found_trees
 from structattn.inspection.names import phrase_names
 from structattn.layers.attention_map import AttentionMap
-from structattn.layers.recording import Pass, Record, recording
+from structattn.layers.recording import AttentionRecord, EncoderPass, recording
 from structattn.tasks.items import Item
 
 
@@ -60,7 +60,7 @@ def attention_maps(
         sides = tuple(side.to(_device(model)) for side in sides)
         with recording(model) as records:
             encoder(*sides)
-        maps += maps_of_pass(Pass(sides, records), places, model)
+        maps += maps_of_pass(EncoderPass(sides, records), places, model)
     return sorted(maps, key=lambda found: found.index)
 
 
@@ -88,7 +88,7 @@ def encoder_in(model: nn.Module) -> nn.Module:
     return first_with(model, "contextualizer") or model if task_model is None else task_model.encoder
 
 
-def maps_of_pass(one: Pass, places: Sequence[int], model: nn.Module) -> list[AttentionMap]:
+def maps_of_pass(one: EncoderPass, places: Sequence[int], model: nn.Module) -> list[AttentionMap]:
     """The maps of one pass of an encoder, text by text; those of a tagger leave out pooling, which it does not use.
 
     If two sentences are read together, the first call of a module is about the first sentence, and later calls are
@@ -112,7 +112,7 @@ def maps_of_pass(one: Pass, places: Sequence[int], model: nn.Module) -> list[Att
 
 
 def _map_of(
-    record: Record, batches: Sequence[SentenceBatch], number: int, *, row: int, place: int, call: int
+    record: AttentionRecord, batches: Sequence[SentenceBatch], number: int, *, row: int, place: int, call: int
 ) -> AttentionMap:
     weights, features, allowed, batch = record.weights[row], None, None, batches[number]
     if record.kind == "attention":
