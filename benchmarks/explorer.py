@@ -23,7 +23,7 @@ import structattn as sa
 from benchmarks.markdown import header, line
 from benchmarks.sentences import WORDS, random_sentence
 from structattn.explorer import Answers, frozen_page
-from structattn.explorer.server import ExplorerServer
+from structattn.explorer.explorer_server import ExplorerServer
 
 _TIMED = """async ([word, head]) => {
     const app = [...document.querySelectorAll('div')].find((element) => element.explorer).explorer;

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from explorer_pages import attention, boot, sentence
-from structattn.explorer.page import live_page
+from structattn.explorer.explorer_page import live_page
 from structattn.syntax import DependencyTree
 
 WORDS = ["the", "keys", "near", "the", "cabinet"]

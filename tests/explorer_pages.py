@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy as np
 
-from structattn.explorer.page import frozen_page
+from structattn.explorer.explorer_page import frozen_page
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
@@ -73,6 +73,13 @@ def packed(values: Any, allowed: Any = None) -> dict[str, Any]:
     data = (steps >> 8).astype(np.uint8).tobytes() + (steps & 255).astype(np.uint8).tobytes()
     bits = None if allowed is None else _text(np.packbits(np.asarray(allowed, dtype=bool).ravel()).tobytes())
     return {"shape": list(weights.shape), "scale": scale, "data": _text(data), "allowed": bits}
+
+
+def unpack(record: Mapping[str, Any]) -> np.ndarray:
+    """The weights of a reply, up to rounding."""
+    content = np.frombuffer(zlib.decompress(base64.b64decode(record["data"])), np.uint8)
+    high, low = content.reshape(2, -1).astype(int)
+    return np.asarray((256 * high + low) * (record["scale"] / 65535)).reshape(record["shape"])
 
 
 def _text(data: bytes) -> str:

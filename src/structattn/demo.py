@@ -17,6 +17,7 @@ from structattn import explorer, inspection, training
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError
+from structattn.explorer.explorer_page import embed_explorer
 from structattn.files.json_yaml import read_json_lines
 from structattn.files.replacing import replace_text
 from structattn.pictures import Series, line_chart, page, table
@@ -237,7 +238,7 @@ def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, comm
         flips=True,
     )
     boot["view"] = {"item": 0, "models": ["ms_san", "transformer"]}
-    return explorer.explorer_element(boot)
+    return embed_explorer(boot)
 
 
 def _is_wrong(row: Mapping[str, object]) -> bool:

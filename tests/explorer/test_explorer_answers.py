@@ -11,15 +11,15 @@ import pytest
 import torch
 
 from backbones import minilm_tokenizer, tiny
+from explorer_pages import unpack
 from small_models import attachment_model, sentence_model
 from structattn.data import Example, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError
 from structattn.explorer import Answers
-from structattn.explorer.packing import unpack
-from structattn.explorer.sentences import record_of
-from structattn.http.requests import RequestError
+from structattn.explorer.protocol import sentence_to_json
+from structattn.http.request_checks import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -87,7 +87,7 @@ KINDS = {
 
 
 def request(do: str, model: Any, *, name: str = "mine", **fields: Any) -> dict[str, Any]:
-    sentences = [record_of(one) for one in (DOG, KIDS)[: model.task.arity]]
+    sentences = [sentence_to_json(one) for one in (DOG, KIDS)[: model.task.arity]]
     return {"v": 1, "id": 3, "do": do, "models": [name], "sentences": sentences, **fields}
 
 
@@ -109,7 +109,7 @@ def test_a_look_says_what_inspection_says(kind: str, folder: Path) -> None:
     found = look(model, item(model))
     (entry,) = reply["looks"]
     assert (reply["v"], reply["id"], entry["model"], entry["task"]) == (1, 3, "mine", model.task.name)
-    assert reply["sentences"] == [record_of(one) for one in found.example.sentences]
+    assert reply["sentences"] == [sentence_to_json(one) for one in found.example.sentences]
     assert entry["answer"] == {
         "label": found.answer.label,
         "probabilities": found.answer.probabilities,
@@ -204,7 +204,7 @@ def test_two_models_see_the_same_sentence() -> None:
 def test_256_words_and_two_models_are_enough_and_257_are_not() -> None:
     models = {"one": words_model("ms_san"), "two": words_model("disan")}
     answers = Answers(models)
-    record = record_of(Sentence(["a"] * 256, dependency=DependencyTree(range(256))))
+    record = sentence_to_json(Sentence(["a"] * 256, dependency=DependencyTree(range(256))))
     reply = in_json(answers.ask({"v": 1, "id": 1, "do": "look", "models": ["one", "two"], "sentences": [record]}))
     assert [entry["maps"][0]["shape"] for entry in reply["looks"]] == [[6, 256, 256], [1, 256, 256]]
     refused = answers.ask({"v": 1, "id": 1, "do": "parse", "text": ["a " * 257]})
@@ -220,7 +220,7 @@ def test_256_words_and_two_models_are_enough_and_257_are_not() -> None:
 def test_a_reply_has_as_many_edits_as_are_tried_in_part_of_a_second(size: int, start: int, tried: int) -> None:
     model = words_model("dependency_tree_lstm").eval()
     chain = Sentence(["a"] * size, dependency=DependencyTree(range(size)))
-    asked = {"v": 1, "id": 1, "do": "flip", "models": ["one"], "sentences": [record_of(chain)], "from": start}
+    asked = {"v": 1, "id": 1, "do": "flip", "models": ["one"], "sentences": [sentence_to_json(chain)], "from": start}
     reply = Answers({"one": model}).ask(asked)
     # Word i of a chain may hang from any of the i - 2 above its head, or be the root.
     assert (reply["tried"], reply["of"]) == (tried, size * (size - 1) // 2)
@@ -229,7 +229,7 @@ def test_a_reply_has_as_many_edits_as_are_tried_in_part_of_a_second(size: int, s
 
 def test_a_search_goes_on_where_it_ended() -> None:
     model = words_model("dependency_tree_lstm").eval()
-    record = record_of(Sentence(["a"] * 60, dependency=DependencyTree(range(60))))
+    record = sentence_to_json(Sentence(["a"] * 60, dependency=DependencyTree(range(60))))
     ask = Answers({"one": model}).ask
     found, start, replies = 0, 0, 0
     while True:
@@ -248,11 +248,14 @@ def test_a_search_goes_on_where_it_ended() -> None:
     ("fields", "message"),
     [
         ({"models": ["other"]}, "models: expected some of mine, got 'other'"),
-        ({"sentences": [record_of(DOG), record_of(KIDS)]}, "sentences: expected 1 for task 'sentiment', got 2"),
+        (
+            {"sentences": [sentence_to_json(DOG), sentence_to_json(KIDS)]},
+            "sentences: expected 1 for task 'sentiment', got 2",
+        ),
         ({"sentences": [{"words": ["a"], "heads": [1]}]}, "sentence 0: heads must not form a cycle, got 1 -> 1"),
         ({"do": "draw", "figure": {"what": "latent", "format": "svg"}}, "expected a model with latent trees, got mine"),
         (
-            {"do": "draw", "figure": {"what": "heads", "format": "svg", "before": [record_of(KIDS)]}},
+            {"do": "draw", "figure": {"what": "heads", "format": "svg", "before": [sentence_to_json(KIDS)]}},
             "figure.before: expected the same words and phrases as now, got others",
         ),
     ],
@@ -323,9 +326,9 @@ def test_a_picture_has_the_words(kind: str, what: str, folder: Path) -> None:
 def test_a_change_is_drawn_and_no_change_is_none() -> None:
     model = words_model("ms_san")
     answers = Answers({"mine": model})
-    moved = record_of(dataclasses.replace(DOG, dependency=DependencyTree([2, 3, 0, 1])))
+    moved = sentence_to_json(dataclasses.replace(DOG, dependency=DependencyTree([2, 3, 0, 1])))
     pictures = {}
-    for name, before in (("changed", moved), ("same", record_of(DOG))):
+    for name, before in (("changed", moved), ("same", sentence_to_json(DOG))):
         figure = {"what": "heads", "format": "svg", "before": [before]}
         reply = answers.ask(request("draw", model, figure=figure))
         pictures[name] = base64.b64decode(reply["data"]).decode()

@@ -17,7 +17,7 @@ from structattn import inspection, pictures
 from structattn.data import Vocabulary
 from structattn.errors import ConfigError
 from structattn.explorer import frozen_page, notebook
-from structattn.http.requests import RequestError
+from structattn.http.request_checks import RequestError
 from structattn.pictures.heatmap import gate_image
 from structattn.pictures.html_page import Document
 from structattn.pictures.svg import Picture, stack

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from explorer_pages import attention, boot, chain, missing, opened, sentence, write
-from structattn.explorer.page import SCRIPT, explorer_element, frozen_page, live_page, policy
+from structattn.explorer.explorer_page import SCRIPT, embed_explorer, frozen_page, live_page, write_policy
 from structattn.pictures.colours import DIVERGING, INKS, LEVELS, SEQUENTIAL
 
 WEIGHTS = np.array([[[1.0, 0.0], [0.25, 0.75]]])
@@ -56,12 +56,14 @@ def test_data_come_back_whole_and_never_end_their_element(text: str) -> None:
 def test_the_policy_names_each_script_and_style_of_the_page(make: Any, connect: str) -> None:
     page = make(two_words())
     (said,) = re.findall('Content-Security-Policy" content="(.*?)"', page)
-    assert html.unescape(said) == policy(connect)
+    assert html.unescape(said) == write_policy(connect)
     inline = re.findall("<script>(.*?)</script>", page, re.DOTALL) + re.findall("<style>(.*?)</style>", page, re.DOTALL)
     assert len(inline) == 2
     for content in (*inline, SCRIPT):
-        assert f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'" in policy(connect)
-    assert "unsafe" not in policy(connect)
+        assert f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'" in write_policy(
+            connect
+        )
+    assert "unsafe" not in write_policy(connect)
 
 
 @pytest.mark.parametrize(("num_words", "most"), [(20, 100_000), (200, 1_000_000)])
@@ -80,7 +82,7 @@ def test_colours_are_those_of_the_figures() -> None:
 
 
 def test_a_page_that_holds_more_than_the_explorer_has_its_data_once() -> None:
-    part = explorer_element(two_words())
+    part = embed_explorer(two_words())
     assert data_of(part)["title"] == "Two words"
     assert SCRIPT not in part
 

@@ -15,8 +15,8 @@ from explorer_live import by_mouse, explorer, name_phrase, settle, status
 from explorer_pages import missing, opened
 from structattn.data import Example
 from structattn.explorer import Answers
-from structattn.explorer.page import frozen_page
-from structattn.explorer.server import ExplorerServer
+from structattn.explorer.explorer_page import frozen_page
+from structattn.explorer.explorer_server import ExplorerServer
 from structattn.inspection import look
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")

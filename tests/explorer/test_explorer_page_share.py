@@ -22,7 +22,7 @@ from explorer_live import (
     weights,
 )
 from explorer_pages import missing
-from structattn.explorer.page import SCRIPT, frozen_page
+from structattn.explorer.explorer_page import SCRIPT, frozen_page
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 

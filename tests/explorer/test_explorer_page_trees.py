@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from explorer_pages import browser, missing, sentence
-from structattn.explorer.page import SCRIPT
+from structattn.explorer.explorer_page import SCRIPT
 from structattn.syntax import ConstituencyTree, DependencyTree
 
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")

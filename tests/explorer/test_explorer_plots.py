@@ -17,7 +17,7 @@ from structattn.encoders import build
 from structattn.errors import ConfigError, MissingExtra
 from structattn.explorer import attention_page, save_plots
 from structattn.explorer.plots import FORMATS
-from structattn.http.requests import RequestError
+from structattn.http.request_checks import RequestError
 from structattn.syntax import Sentence
 from structattn.tasks import SentenceModel, get_task
 

@@ -13,10 +13,11 @@ import numpy as np
 import pytest
 import torch
 
-from structattn.explorer.packing import pack, pack_bits, unpack
-from structattn.explorer.protocol import Request, check_request
-from structattn.explorer.sentences import record_of, sentence_of
-from structattn.http.requests import MOST_BYTES, RequestError, read_body
+from explorer_pages import unpack
+from structattn.data import Example
+from structattn.explorer.protocol import Request, check_request, read_sentence, sentence_to_json
+from structattn.explorer.reply_records import pack, pack_bits, shorten_text
+from structattn.http.request_checks import MOST_BYTES, RequestError, read_body
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
 DOG = {
@@ -139,7 +140,7 @@ def test_a_good_request_becomes_values() -> None:
     assert check_request(PARSE) == Request(7, "parse", texts=("a dog barks",))
     figure = check_request({**DRAW, "figure": {"what": "heads", "format": "svg", "before": [DOG]}}).figure
     assert figure is not None
-    assert figure.before == (dog,)
+    assert figure.originals == (dog,)
     words = [f"w{number}" for number in range(256)]
     assert len(check_request(about(words=words, heads=None, labels=None, phrases=None)).sentences[0]) == 256
 
@@ -178,9 +179,9 @@ def some_sentences() -> list[Sentence]:
 
 @pytest.mark.parametrize("sentence", some_sentences())
 def test_a_sentence_comes_back_as_it_was(sentence: Sentence) -> None:
-    record = json.loads(json.dumps(record_of(sentence)))
-    found = sentence_of(record)
-    assert record_of(found) == record
+    record = json.loads(json.dumps(sentence_to_json(sentence)))
+    found = read_sentence(record)
+    assert sentence_to_json(found) == record
     assert (found.words, found.dependency, found.constituency) == (
         sentence.words,
         sentence.dependency,
@@ -227,6 +228,11 @@ def test_packed_flags_by_hand() -> None:
         assert [bit == "1" for bit in bits[: len(flags)]] == flags
         assert set(bits[len(flags) :]) <= {"0"}
     assert pack_bits(torch.ones(2, 3, dtype=torch.bool)) is None
+
+
+def test_items_are_named_by_the_beginning_of_their_text() -> None:
+    assert shorten_text(Example(("A dog.", "An animal."))) == "A dog . / An animal ."
+    assert shorten_text(Example("a " * 44 + "b")) == ("a " * 44)[:87] + "…"
 
 
 def test_the_protocol_needs_no_torch() -> None:

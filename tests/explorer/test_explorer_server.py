@@ -17,8 +17,8 @@ import structattn as sa
 from structattn.cli import main
 from structattn.cli.explore import _examples, _mistake, _names
 from structattn.errors import ConfigError
-from structattn.explorer.server import HOST, ExplorerServer
-from structattn.http.requests import MOST_BYTES
+from structattn.explorer.explorer_server import HOST, ExplorerServer
+from structattn.http.request_checks import MOST_BYTES
 
 BOOT = {"v": 1, "title": "heads & <b>trees</b>", "models": [], "items": []}
 LOOK = {"v": 1, "id": 7, "do": "look"}

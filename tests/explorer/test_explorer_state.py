@@ -14,9 +14,9 @@ from structattn.cli import main
 from structattn.data import Vocabulary
 from structattn.data.tensors import checksum
 from structattn.errors import ConfigError, ParseError
-from structattn.explorer import Answers, State, read_state, save_state
-from structattn.explorer.state import check_state
-from structattn.http.requests import RequestError
+from structattn.explorer import Answers, read_state, save_state
+from structattn.explorer.protocol import State, check_state
+from structattn.http.request_checks import RequestError
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT
 

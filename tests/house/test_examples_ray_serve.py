@@ -17,7 +17,7 @@ import torch
 
 import structattn as sa
 from repository import ROOT
-from structattn.explorer.records import answer_record
+from structattn.explorer.reply_records import answer_to_json
 
 HAS_SERVE = all(importlib.util.find_spec(name) for name in ("ray", "starlette", "uvicorn", "fastapi"))
 EXAMPLE = ROOT / "examples" / "ray_serve.py"
@@ -60,7 +60,7 @@ def test_replicas_answer_as_the_model_does(tmp_path: Path) -> None:
             assert process.poll() is None, "the example has ended"
             assert time.monotonic() < until, "nothing answers"
             time.sleep(0.5)
-        expected = [answer_record(one) for one in model.predict(TEXTS)]
+        expected = [answer_to_json(one) for one in model.predict(TEXTS)]
         for one, other in zip(found["predictions"], expected, strict=True):
             assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
         assert ask(port, "/parse", {"texts": ["Kids wash."]})[1]["texts"][0][0]["heads"] == [2, 0, 2]

@@ -23,9 +23,10 @@ import structattn as sa
 from repository import ROOT
 from structattn.cli.serve import command as serve_command
 from structattn.errors import ConfigError
-from structattn.explorer.records import answer_record
+from structattn.explorer.reply_records import answer_to_json
 from structattn.options.hardware import Hardware
-from structattn.serving import Batcher, ModelServer, ModelService, OverloadError
+from structattn.serving import ModelServer, ModelService, OverloadError
+from structattn.serving.dynamic_batching import Batcher
 
 TEXTS = ["a fine film", "dull", "so fine , so dull", "it never ends", "fine"]
 
@@ -96,7 +97,7 @@ def test_items_that_wait_are_computed_together() -> None:
         waiting = [clients.submit(batcher.submit, "x", [0])]
         assert started.wait(300)
         waiting.append(clients.submit(batcher.submit, "x", [1, 2, 3, 4, 5]))
-        while batcher._waiting("x") < 5:
+        while batcher._count("x") < 5:
             time.sleep(0.001)
         go.set()
         assert [one.result() for one in waiting] == [[0], [1, 2, 3, 4, 5]]
@@ -130,7 +131,7 @@ def test_what_was_taken_is_done_and_what_is_not_taken_is_said_at_once() -> None:
         running = clients.submit(batcher.submit, "x", [0])
         assert started.wait(300)
         waiting = clients.submit(batcher.submit, "x", [1, 2])
-        while batcher._waiting("x") < 2:
+        while batcher._count("x") < 2:
             time.sleep(0.001)
         with pytest.raises(OverloadError, match="2 of at most 3 items are waiting"):
             batcher.submit("x", [3, 4])
@@ -178,7 +179,7 @@ def test_whoever_waits_hears_that_the_thread_has_failed() -> None:
         waiting = [clients.submit(batcher.submit, "x", [0])]
         assert started.wait(300)
         waiting.append(clients.submit(batcher.submit, "x", [1, 2]))
-        while batcher._waiting("x") < 2:
+        while batcher._count("x") < 2:
             time.sleep(0.001)
         go.set()
         for one in waiting:
@@ -195,7 +196,7 @@ def assert_same(found: Sequence[Any], expected: Sequence[Any]) -> None:
 
 
 def test_answers_are_those_of_the_model(server: ModelServer, model: sa.tasks.SentenceModel) -> None:
-    expected = [answer_record(one) for one in model.predict(TEXTS)]
+    expected = [answer_to_json(one) for one in model.predict(TEXTS)]
     status, found = send(server, "/predict", {"texts": TEXTS})
     assert status == 200
     assert_same(found["predictions"], expected)
@@ -206,7 +207,7 @@ def test_answers_are_those_of_the_model(server: ModelServer, model: sa.tasks.Sen
 
 
 def test_the_model_keeps_its_mode(model: sa.tasks.SentenceModel) -> None:
-    expected = [answer_record(one) for one in model.predict(TEXTS)]
+    expected = [answer_to_json(one) for one in model.predict(TEXTS)]
     model.train()
     service = ModelService(model, sa.parsing.load_parser("en"))
     found = service.answer("/predict", {"texts": TEXTS})["predictions"]

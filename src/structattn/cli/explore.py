@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs
 from structattn.errors import ConfigError, StructAttnError
-from structattn.explorer.sentences import MOST_WORDS
+from structattn.explorer.protocol import MOST_WORDS
 from structattn.files.json_yaml import read_json_lines
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import check_parser
@@ -67,7 +67,7 @@ def command(
     names = _names(runs)
 
     from structattn.explorer import Answers
-    from structattn.explorer.server import ExplorerServer
+    from structattn.explorer.explorer_server import ExplorerServer
     from structattn.parsing.missing_trees import MissingTrees
 
     models = {

@@ -8,7 +8,7 @@ from structattn import explorer, training
 from structattn.cli.inputs import check_goes_with, check_inputs, examples_of_run, text_example
 from structattn.data import Example
 from structattn.errors import ConfigError
-from structattn.explorer.state import read_state
+from structattn.explorer.protocol import read_state
 from structattn.options.hardware import Hardware
 from structattn.training.folder import RunFolder
 

@@ -6,22 +6,11 @@ from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.explorer.answers import Answers
+    from structattn.explorer.explorer_page import frozen_page
     from structattn.explorer.notebook import explore
-    from structattn.explorer.page import explorer_element, frozen_page, live_page
     from structattn.explorer.plots import attention_page, save_plots, save_state
-    from structattn.explorer.state import State, read_state
+    from structattn.explorer.protocol import read_state
 
-__all__ = [
-    "Answers",
-    "State",
-    "attention_page",
-    "explore",
-    "explorer_element",
-    "frozen_page",
-    "live_page",
-    "read_state",
-    "save_plots",
-    "save_state",
-]
+__all__ = ["Answers", "attention_page", "explore", "frozen_page", "read_state", "save_plots", "save_state"]
 
 load_lazily(__name__)

@@ -13,10 +13,16 @@ from structattn.data import Example
 from structattn.data.tensors import checksum
 from structattn.errors import ConfigError, StructAttnError, shown
 from structattn.explorer.drawing import draw
-from structattn.explorer.protocol import VERSION, Request, check_request
-from structattn.explorer.records import edit_record, error_record, look_record, name_of
-from structattn.explorer.sentences import check_length, record_of, with_needed_trees
-from structattn.http.requests import RequestError
+from structattn.explorer.protocol import (
+    VERSION,
+    Request,
+    add_needed_trees,
+    check_length,
+    check_request,
+    sentence_to_json,
+)
+from structattn.explorer.reply_records import edit_to_json, error_to_json, look_to_json, shorten_text
+from structattn.http.request_checks import RequestError
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.looking import encoder_of
 from structattn.inspection.tree_edits import count_edits
@@ -55,22 +61,22 @@ class Answers:
         >>> vocabulary = sa.Vocabulary(["dull", "fine"])
         >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
         >>> answers = Answers({"mine": sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)})
-        >>> asked = {"v": 1, "id": 1, "do": "look", "models": ["mine"], "sentences": [{"words": ["fine", "film"]}]}
-        >>> reply = answers.ask(asked)
+        >>> request = {"v": 1, "id": 1, "do": "look", "models": ["mine"], "sentences": [{"words": ["fine", "film"]}]}
+        >>> reply = answers.ask(request)
         >>> reply["looks"][0]["unknown"], sorted(reply["looks"][0]["answer"]["probabilities"])
         ([[1]], ['negative', 'positive'])
-        >>> answers.ask({**asked, "do": "jump"})["error"]["message"]
+        >>> answers.ask({**request, "do": "jump"})["error"]["message"]
         "do: expected one of look, parse, influence, arcs, flip, draw, got 'jump'"
     """
 
     def __init__(self, models: Mapping[str, nn.Module], parser: TreeFinder | None = None) -> None:
         if not models:
             raise ConfigError("expected at least one model to explore, got none")
-        self.models = {name: _checked(name, model) for name, model in models.items()}
+        self.models = {name: _check_model(name, model) for name, model in models.items()}
         arities = {name: model.task.arity for name, model in self.models.items()}
         if len(set(arities.values())) > 1:
-            said = ", ".join(f"{name} {count}" for name, count in arities.items())
-            raise ConfigError(f"expected models that read the same number of sentences, got {said}")
+            counts = ", ".join(f"{name} {count}" for name, count in arities.items())
+            raise ConfigError(f"expected models that read the same number of sentences, got {counts}")
         self.reads = {name: structures_read(model) for name, model in self.models.items()}
         finders = [model.find_trees for model in self.models.values() if model.find_trees is not None]
         self.parser = parser if parser is not None else next(iter(finders), None)
@@ -81,16 +87,20 @@ class Answers:
         return next(iter(self.models.values())).task.arity
 
     def ask(self, request: Any) -> dict[str, Any]:
-        """The reply to a request; errors are reported in the reply."""
+        """The reply to a request; errors are reported in the reply.
+
+        Args:
+            request: the JSON of the request, of any kind: ``v``, ``id``, ``do`` and what that needs.
+        """
         number = request.get("id") if isinstance(request, dict) else None
         begun = time.perf_counter()
         try:
-            found = self._reply(check_request(request))
+            content = self._reply(check_request(request))
         except Exception as error:  # every error becomes a reply here, and nowhere else
             if not isinstance(error, StructAttnError | ValueError):
                 LOGGER.exception("request %s failed", shown(number))
-            return {"v": VERSION, "id": number if isinstance(number, int) else None, "error": error_record(error)}
-        return {"v": VERSION, "id": number, "ms": round(1000 * (time.perf_counter() - begun), 1), **found}
+            return {"v": VERSION, "id": number if isinstance(number, int) else None, "error": error_to_json(error)}
+        return {"v": VERSION, "id": number, "ms": round(1000 * (time.perf_counter() - begun), 1), **content}
 
     def boot(
         self,
@@ -116,6 +126,9 @@ class Answers:
             influence: for frozen pages, also include the influence of words and arcs.
             flips: for frozen pages, also include the edits that flip an answer.
 
+        Returns:
+            Plain JSON, for ``frozen_page``.
+
         Raises:
             RequestError: for a sentence that is too long.
             ValueError: for an item with another number of sentences.
@@ -124,16 +137,16 @@ class Answers:
         examples = [example_of(item, number, self._first.task) for number, item in enumerate(items)]
         for example in examples:
             check_length(example.sentences)
-        examples = [self._completed(example, list(self.models)) for example in examples]
+        examples = [self._complete(example, list(self.models)) for example in examples]
         entries = []
         for number, example in enumerate(examples):
-            asked = {"influence": influence, "arcs": influence, "flip": flips} if frozen else {}
-            replies = {do: self._of_each(do, example) for do, wanted in asked.items() if wanted}
+            requested = {"influence": influence, "arcs": influence, "flip": flips} if frozen else {}
+            replies = {do: self._answer_each(do, example) for do, is_requested in requested.items() if is_requested}
             if frozen or number == 0:
-                shown_now = list(self.models) if frozen else self._shown
-                replies["look"] = {"v": VERSION, "id": 0, **self._look(example, shown_now)}
-            name = name_of(example) if names is None else names[number]
-            records = [record_of(sentence) for sentence in example.sentences]
+                visible = list(self.models) if frozen else self._shown
+                replies["look"] = {"v": VERSION, "id": 0, **self._look(example, visible)}
+            name = shorten_text(example) if names is None else names[number]
+            records = [sentence_to_json(sentence) for sentence in example.sentences]
             entries.append({"name": name, "sentences": records, "expected": example.label, "replies": replies})
         return {
             "v": VERSION,
@@ -155,8 +168,7 @@ class Answers:
         Raises:
             RequestError: for another number of sentences.
         """
-        example = self._example(sentences, names)
-        return self._seen(example, names)
+        return self._run(self._example(sentences, names), names)
 
     @property
     def _first(self) -> TaskModel:
@@ -180,84 +192,87 @@ class Answers:
             "sha256": checksum(model.state_dict()),
         }
 
-    def _reply(self, asked: Request) -> dict[str, Any]:
-        if asked.do == "parse":
-            example = Example(asked.texts)
+    def _reply(self, request: Request) -> dict[str, Any]:
+        if request.do == "parse":
+            example = Example(request.texts)
             check_length(example.sentences)
-            return {"sentences": [record_of(one) for one in self._completed(example, list(self.models)).sentences]}
-        for name in asked.models:
+            parsed = self._complete(example, list(self.models))
+            return {"sentences": [sentence_to_json(sentence) for sentence in parsed.sentences]}
+        for name in request.models:
             if name not in self.models:
                 raise RequestError(f"models: expected some of {', '.join(self.models)}, got {shown(name)}")
-        example = self._example(asked.sentences, asked.models)
-        if asked.do == "look":
-            return self._look(example, asked.models)
-        if asked.do == "draw":
-            return self._draw(asked, example)
-        (name,) = asked.models
-        found = self._flips(name, example, asked.start) if asked.do == "flip" else self._of_one(asked.do, name, example)
-        return {"model": name, **found}
+        example = self._example(request.sentences, request.models)
+        if request.do == "look":
+            return self._look(example, request.models)
+        if request.do == "draw":
+            return self._draw(request, example)
+        (name,) = request.models
+        is_flip = request.do == "flip"
+        reply = self._flip(name, example, request.start) if is_flip else self._attribute(request.do, name, example)
+        return {"model": name, **reply}
 
     def _example(self, sentences: Sequence[Sentence], names: Sequence[str]) -> Example:
         if len(sentences) != self.arity:
             raise RequestError(
                 f"sentences: expected {self.arity} for task {self._first.task.name!r}, got {len(sentences)}"
             )
-        return self._completed(Example(sentences), names)
+        return self._complete(Example(sentences), names)
 
     def _look(self, example: Example, names: Sequence[str]) -> dict[str, Any]:
-        seen = self._seen(example, names)
-        looks = [look_record(found, name, self.models[name], self.reads[name]) for name, found in seen.items()]
-        return {"sentences": [record_of(one) for one in example.sentences], "looks": looks}
+        looks = self._run(example, names)
+        return {
+            "sentences": [sentence_to_json(sentence) for sentence in example.sentences],
+            "looks": [look_to_json(seen, name, self.models[name], self.reads[name]) for name, seen in looks.items()],
+        }
 
-    def _seen(self, example: Example, names: Sequence[str]) -> dict[str, Look]:
+    def _run(self, example: Example, names: Sequence[str]) -> dict[str, Look]:
         return {name: look(self.models[name], example) for name in names}
 
-    def _draw(self, asked: Request, example: Example) -> dict[str, Any]:
-        assert asked.figure is not None
-        figure = asked.figure
-        before = self.looks(asked.models, figure.before) if figure.before else None
-        seen = self._seen(example, asked.models)
-        content = encode(draw(figure.what, seen, before=before, by_row=figure.by_row), figure.format)
+    def _draw(self, request: Request, example: Example) -> dict[str, Any]:
+        assert request.figure is not None
+        figure = request.figure
+        originals = self.looks(request.models, figure.originals) if figure.originals else None
+        looks = self._run(example, request.models)
+        content = encode(draw(figure.picture, looks, originals=originals, by_row=figure.by_row), figure.format)
         return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
 
-    def _of_each(self, do: str, example: Example) -> dict[str, Any]:
+    def _answer_each(self, do: str, example: Example) -> dict[str, Any]:
         replies = {}
         for name in self.models:
-            found = self._of_one(do, name, example) if do != "flip" else self._flips(name, example, 0, _PAIRS_OF_A_PAGE)
-            replies[name] = {"v": VERSION, "id": 0, "model": name, **found}
+            is_flip = do == "flip"
+            reply = self._flip(name, example, 0, _PAIRS_OF_A_PAGE) if is_flip else self._attribute(do, name, example)
+            replies[name] = {"v": VERSION, "id": 0, "model": name, **reply}
         return replies
 
-    def _of_one(self, do: str, name: str, example: Example) -> dict[str, Any]:
+    def _attribute(self, do: str, name: str, example: Example) -> dict[str, Any]:
         """Influence of words or arcs; ``None`` where it is not defined."""
         model = self.models[name]
-        judges = model.task.answer == "label"
-        if do == "influence":
-            found = leave_one_out(model, example) if judges else [None] * self.arity
-            return {"values": [None if one is None else list(one.changes) for one in found]}
-        arcs = arc_influence(model, example) if self._judges_trees(name) else [None] * self.arity
-        return {"values": [None if one is None else list(one.changes) for one in arcs]}
+        is_defined = model.task.answer == "label" if do == "influence" else self._judges_trees(name)
+        attribute = leave_one_out if do == "influence" else arc_influence
+        attributions = attribute(model, example) if is_defined else [None] * self.arity
+        return {"values": [None if values is None else list(values.changes) for values in attributions]}
 
-    def _flips(self, name: str, example: Example, start: int, pairs: int = _PAIRS_OF_A_REPLY) -> dict[str, Any]:
+    def _flip(self, name: str, example: Example, start: int, pairs: int = _PAIRS_OF_A_REPLY) -> dict[str, Any]:
         """Edits that flip the answer, among those from number ``start`` on, up to a fixed number of pairs of words."""
         of = count_edits(example) if self._judges_trees(name) else 0
         stop = min(of, start + max(1, pairs // max(len(sentence) for sentence in example.sentences) ** 2))
         edits = flipping_edits(self.models[name], example, part=range(start, stop)) if start < stop else ()
-        records = [edit_record(edit) for edit in edits[:MOST_FLIPS]]
+        records = [edit_to_json(edit) for edit in edits[:MOST_FLIPS]]
         return {"edits": records, "found": len(edits), "tried": max(start, stop), "of": of}
 
     def _judges_trees(self, name: str) -> bool:
         return self.models[name].task.answer == "label" and "dependency" in self.reads[name]
 
-    def _completed(self, example: Example, names: Sequence[str]) -> Example:
+    def _complete(self, example: Example, names: Sequence[str]) -> Example:
         """The example with the trees that the models read, parsed or made up where there are none."""
         needed = {structure for name in names for structure in self.reads[name]}
         if self.parser is not None:
             (example,) = self.parser([example])
-        completed = [with_needed_trees(sentence, needed) for sentence in example.sentences]
+        completed = [add_needed_trees(sentence, needed) for sentence in example.sentences]
         return dataclasses.replace(example, sentences=tuple(completed))
 
 
-def _checked(name: str, model: nn.Module) -> TaskModel:
+def _check_model(name: str, model: nn.Module) -> TaskModel:
     if not hasattr(model, "task"):
         raise ConfigError(
             f"{name}: expected a model that answers a task, such as structattn.load reads, got {type(model).__name__}"

@@ -17,85 +17,77 @@ from structattn.syntax import Sentence
 Looks = Mapping[str, Look]
 
 
-def draw(what: str, looks: Looks, *, before: Looks | None = None, by_row: bool = False) -> str:
-    """A picture of what models computed for the same sentences.
-
-    Args:
-        what: ``heads``, all attention of all models; ``pooling``, the weights of words in the sentence vector; ``tree``
-            and ``phrases``, the trees of the sentences; ``latent``, the trees that a model attends with.
-        looks: looks by the names of the models.
-        before: the looks before an edit; if given, heads are drawn as the change since then, and the tree with the
-            former one below.
-        by_row: give the largest weight of each row of a head the highest colour; changes always share one scale.
-
-    Raises:
-        ConfigError: for an unknown ``what``, or if there is nothing of the kind.
-    """
-    if what not in PICTURES:
-        raise ConfigError(f"unknown picture {what!r}; known: {', '.join(PICTURES)}")
-    found = pictures_of(looks, before=before, by_row=by_row, wanted=[what])
-    if not found:
-        raise ConfigError(f"expected {_NOTHING[what]}, got {' and '.join(looks)} without")
-    return found[what]
+def draw(picture: str, looks: Looks, *, originals: Looks | None = None, by_row: bool = False) -> str:
+    """One picture of what models, by their names, computed for the same sentences; see ``draw_all``."""
+    if picture not in PICTURES:
+        raise ConfigError(f"unknown picture {picture!r}; known: {', '.join(PICTURES)}")
+    drawn = draw_all(looks, originals=originals, by_row=by_row, pictures=[picture])
+    if not drawn:
+        raise ConfigError(f"expected {_CONTENTS[picture]}, got {' and '.join(looks)} without")
+    return drawn[picture]
 
 
-def pictures_of(
-    looks: Looks, *, before: Looks | None = None, by_row: bool = False, wanted: Sequence[str] = PICTURES
+def draw_all(
+    looks: Looks, *, originals: Looks | None = None, by_row: bool = False, pictures: Sequence[str] = PICTURES
 ) -> dict[str, str]:
-    """All pictures that can be drawn, by ``what``; arguments as for ``draw``."""
-    found = {}
-    for what in wanted:
-        parts = _heads(looks, before or {}, by_row=by_row) if what == "heads" else _DRAWN[what](looks, before or {})
+    """All pictures that can be drawn, by name. With the looks before an edit, heads are drawn as the change since then.
+
+    ``by_row`` gives the largest weight of each row of a head the highest colour; changes always share one scale.
+    """
+    drawn = {}
+    for picture in pictures:
+        is_heads = picture == "heads"
+        earlier = originals or {}
+        parts = _draw_heads(looks, earlier, by_row=by_row) if is_heads else _DRAWN[picture](looks, earlier)
         if parts:
-            found[what] = parts[0] if len(parts) == 1 else stack(parts)
-    return found
+            drawn[picture] = parts[0] if len(parts) == 1 else stack(parts)
+    return drawn
 
 
-def _heads(looks: Looks, before: Looks, *, by_row: bool) -> list[str]:
+def _draw_heads(looks: Looks, originals: Looks, *, by_row: bool) -> list[str]:
     panels: list[Panel] = []
-    for name, found in looks.items():
-        maps = _of_kind(found, "attention")
-        if before:
-            maps = _changes(maps, _of_kind(before[name], "attention"))
-        shown = attention_panels(maps)
-        numbers = [one.index for one in maps for _ in one.head_names]
-        for number, panel in zip(numbers, shown, strict=True):
-            parts = [name] if len(looks) > 1 else []
-            parts += [f"sentence {number + 1}"] if len(found.example.sentences) > 1 else []
-            panels.append(replace(panel, title=": ".join([*parts, panel.title])))
+    for name, look in looks.items():
+        maps = _select_maps(look, "attention")
+        if originals:
+            maps = _subtract(maps, _select_maps(originals[name], "attention"))
+        numbers = [part.index for part in maps for _ in part.head_names]
+        for number, panel in zip(numbers, attention_panels(maps), strict=True):
+            titles = [name] if len(looks) > 1 else []
+            titles += [f"sentence {number + 1}"] if len(look.example.sentences) > 1 else []
+            panels.append(replace(panel, title=": ".join([*titles, panel.title])))
     if not panels:
         return []
-    limits = Limits(diverging=True) if before else Limits()
-    names = replace(HEAD_MARKS, values="change of weight") if before else HEAD_MARKS
-    return [heatmap_grid(panels, columns=3, limits=limits, names=names, by_row=by_row and not before)]
+    limits = Limits(diverging=True) if originals else Limits()
+    names = replace(HEAD_MARKS, values="change of weight") if originals else HEAD_MARKS
+    return [heatmap_grid(panels, columns=3, limits=limits, names=names, by_row=by_row and not originals)]
 
 
-def _changes(after: Sequence[AttentionMap], before: Sequence[AttentionMap]) -> list[AttentionMap]:
-    if [(one.name, one.columns) for one in after] != [(one.name, one.columns) for one in before]:
+def _subtract(maps: Sequence[AttentionMap], originals: Sequence[AttentionMap]) -> list[AttentionMap]:
+    if [(part.name, part.columns) for part in maps] != [(part.name, part.columns) for part in originals]:
         raise ConfigError("figure.before: expected the same words and phrases as now, got others")
     return [
-        replace(one, weights=one.weights - other.weights, allowed=_either(one, other))
-        for one, other in zip(after, before, strict=True)
+        replace(new, weights=new.weights - old.weights, allowed=_unite_allowed(new, old))
+        for new, old in zip(maps, originals, strict=True)
     ]
 
 
-def _either(one: AttentionMap, other: AttentionMap) -> Tensor | None:
+def _unite_allowed(new: AttentionMap, old: AttentionMap) -> Tensor | None:
     """Allowed now or before, as either weight may differ from 0."""
-    return None if one.allowed is None or other.allowed is None else one.allowed | other.allowed
+    return None if new.allowed is None or old.allowed is None else new.allowed | old.allowed
 
 
-def _pooling(looks: Looks, before: Looks) -> list[str]:
+def _draw_pooling(looks: Looks, originals: Looks) -> list[str]:
     parts = []
-    for name, found in looks.items():
+    for name, look in looks.items():
         groups: dict[tuple[int, tuple[str, ...]], list[AttentionMap]] = {}
-        for one in _of_kind(found, "pooling"):
-            groups.setdefault((one.index, one.columns), []).append(one)
+        for part in _select_maps(look, "pooling"):
+            groups.setdefault((part.index, part.columns), []).append(part)
         parts += [pooling_figure(group, title=_title(looks, name)) for group in groups.values()]
     return parts
 
 
-def _trees(looks: Looks, before: Looks) -> list[str]:
-    pairs = zip(_sentences(looks), _sentences(before or looks), strict=True)
+def _draw_trees(looks: Looks, originals: Looks) -> list[str]:
+    pairs = zip(_sentences(looks), _sentences(originals or looks), strict=True)
     return [
         dependency_tree(
             now.words,
@@ -109,7 +101,7 @@ def _trees(looks: Looks, before: Looks) -> list[str]:
     ]
 
 
-def _phrases(looks: Looks, before: Looks) -> list[str]:
+def _draw_phrases(looks: Looks, originals: Looks) -> list[str]:
     return [
         constituency_tree(sentence.words, sentence.constituency)
         for sentence in _sentences(looks)
@@ -117,11 +109,11 @@ def _phrases(looks: Looks, before: Looks) -> list[str]:
     ]
 
 
-def _latent(looks: Looks, before: Looks) -> list[str]:
+def _draw_latent(looks: Looks, originals: Looks) -> list[str]:
     return [
         latent_tree_figure(tree, sentence, title=_title(looks, name))
-        for name, found in looks.items()
-        for tree, sentence in zip(found.latent, found.example.sentences, strict=True)
+        for name, look in looks.items()
+        for tree, sentence in zip(look.latent, look.example.sentences, strict=True)
         if tree is not None
     ]
 
@@ -130,8 +122,8 @@ def _sentences(looks: Looks) -> Sequence[Sentence]:
     return next(iter(looks.values())).example.sentences
 
 
-def _of_kind(found: Look, kind: str) -> list[AttentionMap]:
-    return [one for one in found.maps if one.kind == kind]
+def _select_maps(look: Look, kind: str) -> list[AttentionMap]:
+    return [part for part in look.maps if part.kind == kind]
 
 
 def _title(looks: Looks, name: str) -> str | None:
@@ -139,12 +131,12 @@ def _title(looks: Looks, name: str) -> str | None:
 
 
 _DRAWN: Mapping[str, Callable[[Looks, Looks], list[str]]] = {
-    "tree": _trees,
-    "phrases": _phrases,
-    "pooling": _pooling,
-    "latent": _latent,
+    "tree": _draw_trees,
+    "phrases": _draw_phrases,
+    "pooling": _draw_pooling,
+    "latent": _draw_latent,
 }
-_NOTHING = {
+_CONTENTS = {
     "heads": "a model with attention",
     "tree": "a dependency tree",
     "phrases": "a phrase tree",

@@ -7,7 +7,7 @@ from typing import Any
 from torch import nn
 
 from structattn.explorer.answers import Answers
-from structattn.explorer.page import frozen_page
+from structattn.explorer.explorer_page import frozen_page
 from structattn.inspection.items import items_of
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.tasks.items import Item
@@ -45,10 +45,10 @@ def explore(
     """
     models = dict(model) if isinstance(model, Mapping) else {"model": model}
     answers = Answers(models, None if parser is None else MissingTrees(parser))
-    given = items_of(items)
-    frozen = answers.boot(given, host="frozen", title=", ".join(models), frozen=True, influence=True)
+    examples = items_of(items)
+    frozen = answers.boot(examples, host="frozen", title=", ".join(models), frozen=True, influence=True)
     if find_spec("anywidget") is None:
         return frozen_page(frozen)
     from structattn.explorer.widget import ExplorerWidget
 
-    return ExplorerWidget(answers, answers.boot(given, host="widget", title=", ".join(models)), frozen=frozen)
+    return ExplorerWidget(answers, answers.boot(examples, host="widget", title=", ".join(models)), frozen=frozen)

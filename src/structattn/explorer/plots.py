@@ -10,12 +10,11 @@ from torch import nn
 
 from structattn.data.tensors import checksum
 from structattn.explorer.answers import Answers
-from structattn.explorer.drawing import draw, pictures_of
-from structattn.explorer.page import frozen_page
-from structattn.explorer.sentences import MOST_WORDS
-from structattn.explorer.state import State
+from structattn.explorer.drawing import draw, draw_all
+from structattn.explorer.explorer_page import frozen_page
+from structattn.explorer.protocol import MOST_WORDS, State
 from structattn.files.replacing import replace_text
-from structattn.http.requests import RequestError
+from structattn.http.request_checks import RequestError
 from structattn.inspection.figures import sentence_figures
 from structattn.inspection.items import items_of, with_found_trees
 from structattn.inspection.maps import attention_maps
@@ -100,33 +99,43 @@ def save_plots(
 
     Args:
         folder: where to write.
-        model: as in ``attention_page``; for pictures alone, as in ``attention_maps``.
-        sentences: as in ``attention_page``.
+        model: a model of a task, as ``structattn.load`` returns it; for pictures alone, also an encoder.
+        sentences: an example, a sentence, a text, a pair of these, or a list.
         title: the heading of the page.
         formats: some of ``html``, ``svg``, ``png``, ``pdf``.
-        influence: as in ``attention_page``.
+        influence: include the leave-one-out attribution of the prediction to words, in the page also to arcs, and the
+            edits that flip it.
         by_row: give the largest weight of each row of a picture the highest colour.
-        name: as in ``attention_page``.
-        command: as in ``attention_page``.
+        name: name of the model in the page.
+        command: the command that opens a live explorer of the model, shown in the page.
 
     Returns:
         The files that were written.
 
     Raises:
-        ConfigError: for an unknown format; the message lists the known ones. Also as in ``attention_page``.
+        ConfigError: for an unknown format; the message lists the known ones. For a page of a model that has no task.
         MissingExtra: for PNG or PDF without the extra ``plot``.
-        TypeError: if folder and model are given the other way round.
-        ValueError: as in ``attention_page``.
+        RequestError: for a sentence that is too long for a page.
+        TypeError: if folder and model are swapped.
+        ValueError: if there are no sentences, or an item has the wrong number of them.
+
+    Example:
+        >>> import tempfile, structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> [file.name for file in save_plots(tempfile.mkdtemp(), model, "a fine film", formats=["html", "svg"])]
+        ['attention.html', '01-pooling.svg', '01-pooling-features.svg']
     """
     if isinstance(folder, nn.Module) or not isinstance(model, nn.Module):
-        came = f"{type(folder).__name__} and {type(model).__name__}"
-        raise TypeError(f"expected save_plots(folder, model, sentences): a path, then a model; got {came}")
+        types = f"{type(folder).__name__} and {type(model).__name__}"
+        raise TypeError(f"expected save_plots(folder, model, sentences): a path, then a model; got {types}")
     check_formats(formats, FORMATS)
     items = cast("list[Item]", with_found_trees(model, items_of(sentences)))
     page = "html" in formats
     html = attention_page(model, items, title, name=name, influence=influence, command=command) if page else None
     endings = [ending for ending in PICTURE_FORMATS if ending in formats]
-    figures = _figures(model, items, influence=influence, by_row=by_row) if endings else []
+    figures = _draw_figures(model, items, influence=influence, by_row=by_row) if endings else []
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -135,9 +144,9 @@ def save_plots(
         with replace_text(written[-1]) as stream:
             stream.write(html)
     for number, drawn in enumerate(figures, start=1):
-        for what, svg in drawn.items():
+        for figure, svg in drawn.items():
             for ending in endings:
-                written.append(folder / f"{number:02}-{what}.{ending}")
+                written.append(folder / f"{number:02}-{figure}.{ending}")
                 save(written[-1], svg)
     return written
 
@@ -173,35 +182,46 @@ def save_state(
         ConfigError: for an unknown format; the message lists the known ones. For a model that has no task.
         MissingExtra: for PNG or PDF without the extra ``plot``.
         RequestError: for another number of sentences than the model reads.
+
+    Example:
+        >>> import pathlib, tempfile, structattn as sa
+        >>> folder = pathlib.Path(tempfile.mkdtemp())
+        >>> _ = (folder / "state.json").write_text('{"v": 1, "sentences": [{"words": ["fine", "film"]}]}')
+        >>> vocabulary = sa.Vocabulary(["dull", "fine"])
+        >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> state = sa.explorer.read_state(folder / "state.json")
+        >>> [file.name for file in save_state(folder, model, state, formats=["svg"])]
+        ['pooling.svg']
     """
     check_formats(formats, FORMATS)
     if state.runs and checksum(model.state_dict()) not in state.runs.values():
         saved = ", ".join(state.runs)
         LOGGER.warning("the state was saved with %s, whose parameters differ from those of %s", saved, name)
     answers = Answers({name: model})
-    now, then = answers.looks([name], state.sentences), answers.looks([name], state.before)
+    now, then = answers.looks([name], state.sentences), answers.looks([name], state.originals)
     folder = Path(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     if "html" in formats:
-        items = [found.example for found in (now[name], then[name])][: 1 + (state.sentences != state.before)]
+        items = [look.example for look in (now[name], then[name])][: 1 + (state.sentences != state.originals)]
         names = ["after the edit", "before"][: len(items)]
         boot = answers.boot(items, host="frozen", title=title, command=command, names=names, frozen=True)
         written.append(folder / "attention.html")
         with replace_text(written[-1]) as stream:
             stream.write(frozen_page(boot))
     endings = [ending for ending in PICTURE_FORMATS if ending in formats]
-    drawn = pictures_of(now, before=then if state.change else None, by_row=state.by_row) if endings else {}
+    drawn = draw_all(now, originals=then if state.change else None, by_row=state.by_row) if endings else {}
     if "tree" in drawn:  # the explorer, too, shows the former arcs in both views
-        drawn["tree"] = draw("tree", now, before=then)
-    for what, svg in drawn.items():
+        drawn["tree"] = draw("tree", now, originals=then)
+    for picture, svg in drawn.items():
         for ending in endings:
-            written.append(folder / f"{what}.{ending}")
+            written.append(folder / f"{picture}.{ending}")
             save(written[-1], svg)
     return written
 
 
-def _figures(model: nn.Module, items: Sequence[Item], *, influence: bool, by_row: bool) -> list[dict[str, str]]:
+def _draw_figures(model: nn.Module, items: Sequence[Item], *, influence: bool, by_row: bool) -> list[dict[str, str]]:
     """Every figure of every sentence, by name."""
     maps = attention_maps(model, items)
     figures: list[dict[str, str]] = []
@@ -209,6 +229,6 @@ def _figures(model: nn.Module, items: Sequence[Item], *, influence: bool, by_row
         sentences = sentences_of(item)
         attributions = leave_one_out(model, item) if influence else (None,) * len(sentences)
         for sentence, attribution in zip(sentences, attributions, strict=True):
-            own = [found for found in maps if found.index == len(figures)]
-            figures.append(sentence_figures(sentence, own, attribution, by_row=by_row))
+            of_sentence = [part for part in maps if part.index == len(figures)]
+            figures.append(sentence_figures(sentence, of_sentence, attribution, by_row=by_row))
     return figures

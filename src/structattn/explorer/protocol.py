@@ -1,125 +1,309 @@
-"""The messages between a page and Python: requests as checked values, replies as plain JSON.
+"""The messages between a page and Python: sentences, requests and shared states as checked values.
 
-An invalid request is refused with a message of one line, before a model sees it.
+An invalid one is refused with a message of one line, before a model sees it.
 """
 
+import dataclasses
+import os
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
-from structattn.errors import shown
-from structattn.explorer.sentences import MOST_CHARACTERS, sentence_of
-from structattn.http.requests import RequestError, list_of, object_of, one_of, strings_of
-from structattn.syntax import Sentence
+from structattn.errors import ParseError, shown
+from structattn.http.request_checks import (
+    RequestError,
+    check_choice,
+    check_list,
+    check_object,
+    check_texts,
+    is_text,
+    read_body,
+)
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
 VERSION = 1
 MOST_SENTENCES = 2
 MOST_MODELS = 2
+MOST_WORDS = 256
+MOST_CHARACTERS = 20_000
 ACTIONS = ("look", "parse", "influence", "arcs", "flip", "draw")
 ONE_MODEL = ("influence", "arcs", "flip")
 PICTURES = ("heads", "tree", "phrases", "pooling", "latent")
 FORMATS = ("svg", "png", "pdf")
 SCALES = ("shared", "row")
+MODES = ("weights", "change")
 
 _REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure", "from")
 _FIGURE = ("what", "format", "before", "scale")
+_SENTENCE = ("words", "tags", "heads", "labels", "phrases", "text", "leaves")
+_STATE = ("v", "sentences", "before", "view", "runs")
+_VIEW = ("models", "mode", "scale", "word")
+
+
+# Sentences.
+
+
+def read_sentence(value: Any, number: int = 0) -> Sentence:
+    """A sentence from its record: ``words``, and, if there are any, ``tags``, ``heads`` with ``labels``, ``phrases``.
+
+    Also ``text``, the text that the words are from, and ``leaves``, the tags of the phrase tree if they differ.
+    """
+    try:
+        record = check_object(value, "sentence", _SENTENCE)
+        words = check_texts(record.get("words"), "words", most=MOST_WORDS)
+        for index, word in enumerate(words):
+            if not word or word.isspace():
+                raise RequestError(f"words: expected no empty word, got {word!r}", word=index)
+        tags = _for_words(record.get("tags"), "tags", words)
+        leaves = _for_words(record.get("leaves"), "leaves", words, nullable=True)
+        text = record.get("text")
+        if text is not None and (not is_text(text) or len(text) > MOST_CHARACTERS):
+            raise RequestError(f"text: expected a text of at most {MOST_CHARACTERS:,} characters, got {shown(text)}")
+        dependency = _read_dependency(record.get("heads"), record.get("labels"), words)
+        constituency = _read_constituency(record.get("phrases"), words, tags if leaves is None else leaves)
+        metadata = {} if text is None else {"text": text}
+        return Sentence(words, tags, dependency, constituency, metadata=metadata)  # type: ignore[arg-type]
+    except RequestError as error:
+        raise RequestError(f"sentence {number}: {error}", sentence=number, word=error.word) from None
+    except ValueError as error:
+        raise RequestError(f"sentence {number}: {error}", sentence=number) from None
+
+
+def sentence_to_json(sentence: Sentence) -> dict[str, Any]:
+    """A sentence as plain JSON, which ``read_sentence`` reads."""
+    tree, phrases = sentence.dependency, sentence.constituency
+    tags = sentence.tags
+    leaves = phrases.tags if phrases is not None and any(tag is not None for tag in phrases.tags) else None
+    if tags is None and leaves is not None and None not in leaves:
+        tags = leaves  # type: ignore[assignment]  # every word has one
+    record: dict[str, Any] = {
+        "words": list(sentence.words),
+        "tags": None if tags is None else list(tags),
+        "heads": None if tree is None else list(tree.heads),
+        "labels": None if tree is None or tree.labels is None else list(tree.labels),
+        "phrases": None if phrases is None else [list(span) for span in phrases.spans],
+    }
+    if sentence.text != " ".join(sentence.words):
+        record["text"] = sentence.text
+    if phrases is not None and phrases.tags != (tags or (None,) * len(sentence)):
+        record["leaves"] = list(phrases.tags)
+    return record
+
+
+def add_needed_trees(sentence: Sentence, needed: Collection[str]) -> Sentence:
+    """Add the needed trees that are missing: a chain as dependency tree, the phrases of the dependencies or of a chain.
+
+    What is not needed stays unknown, so that nobody takes it for a parse.
+    """
+    tree = DependencyTree(range(len(sentence))) if sentence.dependency is None else sentence.dependency
+    if sentence.constituency is None and "constituency" in needed:
+        phrases = ConstituencyTree.from_dependency(sentence.words, tree)
+        sentence = dataclasses.replace(sentence, constituency=phrases)
+    return dataclasses.replace(sentence, dependency=tree) if "dependency" in needed else sentence
+
+
+def check_length(sentences: Sequence[Sentence]) -> None:
+    """Refuse a sentence without words, or with too many."""
+    for number, sentence in enumerate(sentences):
+        if not 1 <= len(sentence) <= MOST_WORDS:
+            raise RequestError(
+                f"sentence {number}: expected 1 to {MOST_WORDS} words, got {len(sentence):,}", sentence=number
+            )
+
+
+def _read_dependency(heads: Any, labels: Any, words: Sequence[str]) -> DependencyTree | None:
+    names = _for_words(labels, "labels", words)
+    if heads is None:
+        if names is not None:
+            raise RequestError("labels: expected heads with them, got none")
+        return None
+    ids = check_list(heads, "heads", most=MOST_WORDS)
+    if len(ids) != len(words):
+        raise RequestError(f"heads: expected one for each of {len(words)} words, got {len(ids)}")
+    for word, head in enumerate(ids):
+        if not isinstance(head, int) or isinstance(head, bool) or not 0 <= head <= len(words):
+            message = f"heads: expected a number from 0 to {len(words)}, got {shown(head)} at word {word + 1}"
+            raise RequestError(message, word=word)
+    return DependencyTree(ids, names)  # type: ignore[arg-type]  # without None
+
+
+def _read_constituency(
+    phrases: Any, words: Sequence[str], tags: Sequence[str | None] | None
+) -> ConstituencyTree | None:
+    if phrases is None:
+        return None
+    spans = []
+    for phrase in check_list(phrases, "phrases", most=4 * MOST_WORDS, least=0):
+        is_span = isinstance(phrase, list) and len(phrase) == 3 and is_text(phrase[0])
+        if not is_span or any(not isinstance(end, int) or isinstance(end, bool) for end in phrase[1:]):
+            raise RequestError(f"phrases: expected [label, start, end] each, got {shown(phrase)}")
+        spans.append((phrase[0], phrase[1], phrase[2]))
+    return ConstituencyTree(words, spans, tags=tags)
+
+
+def _for_words(value: Any, name: str, words: Sequence[str], *, nullable: bool = False) -> tuple[str | None, ...] | None:
+    if value is None:
+        return None
+    texts = check_list(value, name, most=MOST_WORDS)
+    if len(texts) != len(words):
+        raise RequestError(f"{name}: expected one for each of {len(words)} words, got {len(texts)}")
+    for word, text in enumerate(texts):
+        if not is_text(text) and not (nullable and text is None):
+            raise RequestError(f"{name}: expected a text for word {word + 1}, got {shown(text)}", word=word)
+    return tuple(texts)
+
+
+def _read_sentences(value: Any, name: str, *, least: int = 1) -> tuple[Sentence, ...]:
+    records = check_list(value, name, most=MOST_SENTENCES, least=least)
+    return tuple(read_sentence(record, number) for number, record in enumerate(records))
+
+
+# Requests.
 
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture to draw.
+    """A picture to draw; with ``originals``, the sentences before an edit, its change."""
 
-    Attributes:
-        what: one of ``PICTURES``.
-        format: one of ``FORMATS``.
-        before: the sentences before the edit, to draw the change; empty to draw the present state only.
-        by_row: whether the largest weight of each row has the highest colour.
-    """
-
-    what: str
+    picture: str
     format: str
-    before: tuple[Sentence, ...] = ()
+    originals: tuple[Sentence, ...] = ()
     by_row: bool = False
 
 
 @dataclass(frozen=True)
 class Request:
-    """A request that has passed all checks.
-
-    Attributes:
-        id: repeated in the reply, so that a late one is recognised.
-        do: one of ``ACTIONS``.
-        models: names of models, one or two.
-        sentences: for everything but ``parse``.
-        texts: for ``parse``.
-        figure: for ``draw``.
-        start: for ``flip``, the index of the first edit to try.
-    """
+    """A request that has passed all checks. The ``id`` is repeated in the reply, so that a late one is recognised."""
 
     id: int
     do: str
     models: tuple[str, ...] = ()
+    #: For everything but ``parse``.
     sentences: tuple[Sentence, ...] = ()
+    #: For ``parse``.
     texts: tuple[str, ...] = ()
+    #: For ``draw``.
     figure: Figure | None = None
+    #: For ``flip``, the index of the first edit to try.
     start: int = 0
 
 
 def check_request(value: Any) -> Request:
-    """A request as a checked value.
-
-    Raises:
-        RequestError: if anything is wrong with it.
-
-    Example:
-        >>> check_request({"v": 1, "id": 7, "do": "parse", "text": ["a dog"]})
-        Request(id=7, do='parse', models=(), sentences=(), texts=('a dog',), figure=None, start=0)
-        >>> check_request({"v": 1, "id": 7, "do": "dance"})
-        Traceback (most recent call last):
-        ...
-        structattn.http.requests.RequestError: do: expected one of look, parse, influence, arcs, flip, draw, ...
-    """
-    given = object_of(value, "request", _REQUEST)
-    if given.get("v") != VERSION or isinstance(given["v"], bool):
-        raise RequestError(f"v: expected {VERSION}, got {shown(given.get('v'))}")
-    number = given.get("id")
+    """A request as a checked value."""
+    record = check_object(value, "request", _REQUEST)
+    _check_version(record)
+    number = record.get("id")
     if not isinstance(number, int) or isinstance(number, bool):
         raise RequestError(f"id: expected a whole number, got {shown(number)}")
-    do = one_of(given.get("do"), ACTIONS, "do")
+    do = check_choice(record.get("do"), ACTIONS, "do")
     if do == "parse":
-        return Request(number, do, texts=_texts(given.get("text")))
-    most = 1 if do in ONE_MODEL else MOST_MODELS
-    models = strings_of(given.get("models"), "models", most=most)
-    sentences = tuple(
-        sentence_of(one, place)
-        for place, one in enumerate(list_of(given.get("sentences"), "sentences", most=MOST_SENTENCES))
-    )
-    figure = _figure(given.get("figure")) if do == "draw" else None
-    return Request(number, do, models, sentences, figure=figure, start=_start(given.get("from", 0)))
+        return Request(number, do, texts=_check_texts(record.get("text")))
+    models = check_texts(record.get("models"), "models", most=1 if do in ONE_MODEL else MOST_MODELS)
+    sentences = _read_sentences(record.get("sentences"), "sentences")
+    figure = _check_figure(record.get("figure")) if do == "draw" else None
+    return Request(number, do, models, sentences, figure=figure, start=_check_start(record.get("from", 0)))
 
 
-def _start(value: Any) -> int:
+def _check_version(record: Mapping[str, Any]) -> None:
+    version = record.get("v")
+    if version != VERSION or isinstance(version, bool):
+        raise RequestError(f"v: expected {VERSION}, got {shown(version)}")
+
+
+def _check_start(value: Any) -> int:
     if not isinstance(value, int) or isinstance(value, bool) or value < 0:
         raise RequestError(f"from: expected a whole number from 0, got {shown(value)}")
     return value
 
 
-def _figure(value: Any) -> Figure:
-    given = object_of(value, "figure", _FIGURE)
-    before = given.get("before") or []
-    sentences = list_of(before, "figure.before", most=MOST_SENTENCES, least=0)
+def _check_figure(value: Any) -> Figure:
+    record = check_object(value, "figure", _FIGURE)
+    sentences = _read_sentences(record.get("before") or [], "figure.before", least=0)
     return Figure(
-        one_of(given.get("what"), PICTURES, "figure.what"),
-        one_of(given.get("format"), FORMATS, "figure.format"),
-        tuple(sentence_of(one, number) for number, one in enumerate(sentences)),
-        one_of(given.get("scale", "shared"), SCALES, "figure.scale") == "row",
+        check_choice(record.get("what"), PICTURES, "figure.what"),
+        check_choice(record.get("format"), FORMATS, "figure.format"),
+        sentences,
+        check_choice(record.get("scale", "shared"), SCALES, "figure.scale") == "row",
     )
 
 
-def _texts(value: Any) -> tuple[str, ...]:
-    texts = strings_of(value, "text", most=MOST_SENTENCES)
+def _check_texts(value: Any) -> tuple[str, ...]:
+    texts = check_texts(value, "text", most=MOST_SENTENCES)
     for text in texts:
         if not text.strip():
             raise RequestError("text: expected at least one word, got none")
         if len(text) > MOST_CHARACTERS:
             raise RequestError(f"text: expected at most {MOST_CHARACTERS:,} characters, got {len(text):,}")
     return texts
+
+
+# States.
+
+
+@dataclass(frozen=True)
+class State:
+    """A state of the explorer to share: the sentences with their edited trees, and the view of them."""
+
+    sentences: tuple[Sentence, ...]
+    #: The sentences before the edits.
+    originals: tuple[Sentence, ...]
+    #: The names of the models that were shown.
+    models: tuple[str, ...]
+    #: The SHA-256 of each model's parameters, by its name.
+    runs: Mapping[str, str]
+    #: Whether the change of the weights was shown.
+    change: bool = False
+    #: Whether the largest weight of each row had the highest colour.
+    by_row: bool = False
+
+
+def check_state(value: Any) -> State:
+    """A state as a checked value."""
+    record = check_object(value, "state", _STATE)
+    _check_version(record)
+    sentences = _read_sentences(record.get("sentences"), "sentences")
+    originals = _read_sentences(record["before"], "before") if record.get("before") else sentences
+    if [sentence.words for sentence in originals] != [sentence.words for sentence in sentences]:
+        raise RequestError("before: expected the words of the sentences, got others")
+    view = check_object(record.get("view") or {}, "view", _VIEW)
+    models = view.get("models") or []
+    runs = record.get("runs") or {}
+    if not isinstance(runs, dict) or any(not isinstance(value, str) for value in runs.values()):
+        raise RequestError(f"runs: expected the SHA-256 of each model, got {shown(runs)}")
+    return State(
+        sentences,
+        originals,
+        check_texts(models, "view.models", most=MOST_MODELS) if models else (),
+        runs,
+        change=check_choice(view.get("mode", "weights"), MODES, "view.mode") == "change",
+        by_row=check_choice(view.get("scale", "shared"), SCALES, "view.scale") == "row",
+    )
+
+
+def read_state(file: str | os.PathLike[str]) -> State:
+    """Read a file that the explorer saved: sentences with edited trees, and the view of them.
+
+    Args:
+        file: the JSON file.
+
+    Returns:
+        The state: ``sentences`` after the edits and their ``originals``, the names of ``models`` that were shown, the
+        SHA-256 of their parameters in ``runs``, and whether the ``change`` was shown and colours were ``by_row``.
+
+    Raises:
+        ParseError: if the file cannot be read, or is not a state.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "state.json"
+        >>> _ = file.write_text('{"v": 1, "sentences": [{"words": ["loud", "dogs"], "heads": [2, 0]}]}')
+        >>> read_state(file).sentences[0].dependency.heads
+        (2, 0)
+    """
+    try:
+        return check_state(read_body(Path(file).read_bytes()))
+    except OSError as error:
+        raise ParseError(f"cannot read this file: {error.strerror}", file=file) from None
+    except RequestError as error:
+        raise ParseError(f"expected a state of the explorer: {error}", file=file) from None

@@ -9,17 +9,11 @@ import anywidget
 import traitlets
 
 from structattn.explorer.answers import Answers
-from structattn.explorer.page import SCRIPT, frozen_page
+from structattn.explorer.explorer_page import SCRIPT, frozen_page
 
 
 class ExplorerWidget(anywidget.AnyWidget):
-    """The explorer of some models.
-
-    Args:
-        answers: the models.
-        boot: the initial data of the page, as ``Answers.boot`` returns it for the host ``widget``.
-        frozen: the same for the host ``frozen``: what is shown where there is no kernel, as in an exported notebook.
-    """
+    """The explorer of some models; ``frozen`` is what is shown where there is no kernel, as in an exported notebook."""
 
     _esm = SCRIPT
     boot = traitlets.Dict().tag(sync=True)

@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from structattn.errors import ConfigError
-from structattn.http.requests import MOST_BYTES
+from structattn.http.request_checks import MOST_BYTES
 
 LOGGER = logging.getLogger("structattn.http")
 HOST = "127.0.0.1"
@@ -38,13 +38,7 @@ _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 
 
 
 class Reply(NamedTuple):
-    """A response.
-
-    Attributes:
-        status: status of the response.
-        content: its body.
-        kind: the body's media type.
-    """
+    """A response: its status, its body, and the body's media type."""
 
     status: HTTPStatus
     content: bytes
@@ -52,30 +46,9 @@ class Reply(NamedTuple):
 
 
 class TokenServer(ThreadingHTTPServer, ABC):
-    """A server of some paths; subclasses answer in ``get`` and ``post``.
+    """A server of some paths, each with its method; subclasses answer in ``get`` and ``post``.
 
-    Args:
-        methods: maps each path to its method, ``GET`` or ``POST``. The token is checked for ``POST``.
-        host: the address that it listens on.
-        port: the port that it listens on; 0 takes a free one.
-        headers: headers of every response, in addition to those that keep it private.
-        max_connections: maximum number of connections at a time.
-
-    Attributes:
-        token: the token that requests must carry.
-
-    Raises:
-        ConfigError: if the address is not one of this machine, or the port is taken or not permitted.
-
-    Example:
-        >>> class Greeter(TokenServer):
-        ...     def get(self, path, token):
-        ...         return Reply(HTTPStatus.OK, as_json({"hello": "world"}))
-        ...     def post(self, path, body):
-        ...         return refusal(HTTPStatus.NOT_FOUND, "nothing is asked so")
-        >>> with Greeter({"/": "GET"}) as server:
-        ...     server.hosts[0] == f"127.0.0.1:{server.server_port}", len(server.token)
-        (True, 32)
+    The token is checked for ``POST``. Port 0 takes a free one.
     """
 
     daemon_threads = True
@@ -106,34 +79,24 @@ class TokenServer(ThreadingHTTPServer, ABC):
 
     @abstractmethod
     def get(self, path: str, token: str) -> Reply:
-        """The response to ``GET``.
-
-        Args:
-            path: one of the paths with this method.
-            token: the token in the address; unchecked.
-        """
+        """The response to ``GET``; the token in the address is unchecked."""
 
     @abstractmethod
     def post(self, path: str, body: bytes) -> Reply:
-        """The response to ``POST`` from a client that has the token.
-
-        Args:
-            path: one of the paths with this method.
-            body: the body of the request; declared as JSON, and not larger than allowed.
-        """
+        """The response to ``POST`` from a client that has the token; the body is declared as JSON, not too large."""
 
     @property
     def hosts(self) -> tuple[str, ...]:
         """The names by which this server may be called on this machine."""
         return tuple(dict.fromkeys(f"{name}:{self.server_port}" for name in (self.host, *_LOOPBACK)))
 
-    def is_host(self, given: str | None) -> bool:
+    def is_host(self, name: str | None) -> bool:
         """Whether a request names this server; if it listens to other machines, its names are not known here."""
-        return given in self.hosts if self.host in _LOOPBACK else bool(given)
+        return name in self.hosts if self.host in _LOOPBACK else bool(name)
 
-    def is_token(self, given: str | None) -> bool:
+    def is_token(self, token: str | None) -> bool:
         """Whether a token is the right one, in a time that does not depend on where it differs."""
-        return hmac.compare_digest((given or "").encode("utf-8", "replace"), self.token.encode("ascii"))
+        return hmac.compare_digest((token or "").encode("utf-8", "replace"), self.token.encode("ascii"))
 
     def process_request(self, request: Any, client_address: Any) -> None:
         """Start a thread for the connection, if one is free."""

@@ -70,9 +70,8 @@ def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:
 
 def _split_lengths(lengths: Sequence[int]) -> Iterator[range]:
     """Ranges over ascending lengths, each as large as the limits and the cost of padding allow."""
-    from structattn.functional.products import (
-        round_down,
-    )  # imports torch, which command-line errors should not wait for
+    # Imports torch, which command-line errors should not wait for.
+    from structattn.functional.products import round_down
 
     start = 0
     while start < len(lengths):

@@ -5,10 +5,9 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.serving.batching import Batcher, OverloadError
-    from structattn.serving.server import ModelServer, reply_to
-    from structattn.serving.service import ModelService
+    from structattn.serving.dynamic_batching import OverloadError
+    from structattn.serving.model_server import ModelServer, ModelService, reply_to
 
-__all__ = ["Batcher", "ModelServer", "ModelService", "OverloadError", "reply_to"]
+__all__ = ["ModelServer", "ModelService", "OverloadError", "reply_to"]
 
 load_lazily(__name__)

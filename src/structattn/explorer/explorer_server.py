@@ -1,7 +1,7 @@
 """The explorer with a server on the user's own machine: two paths, the page and its requests.
 
 Whoever has the token may ask the models; it is sent in the address of the page, then in a header. The server listens on
-127.0.0.1 only; ``http.py`` has the checks of requests.
+127.0.0.1 only; ``http/token_server.py`` checks who asks.
 """
 
 import logging
@@ -10,9 +10,9 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any
 
-from structattn.explorer.page import live_page, policy
+from structattn.explorer.explorer_page import live_page, write_policy
 from structattn.explorer.protocol import VERSION
-from structattn.http.requests import RequestError, read_body
+from structattn.http.request_checks import RequestError, read_body
 from structattn.http.token_server import HOST, Reply, TokenServer, as_json, refusal
 
 LOGGER = logging.getLogger("structattn.explorer")
@@ -20,27 +20,10 @@ PAGE, ASK = "/", "/ask"
 
 
 class ExplorerServer(TokenServer):
-    """A server of one page and its requests.
-
-    Args:
-        ask: maps a request to a reply, as ``Answers.ask`` does; called for one request at a time.
-        boot: the initial data of the page, as ``Answers.boot`` returns it.
-        port: the port that it listens on; 0 takes a free one.
-
-    Attributes:
-        token: the token that requests must carry.
-
-    Raises:
-        ConfigError: if the port is taken, or not permitted.
-
-    Example:
-        >>> with ExplorerServer(lambda request: {}, {"title": "t", "models": [], "items": []}) as server:
-        ...     server.url.startswith("http://127.0.0.1:"), len(server.token)
-        (True, 32)
-    """
+    """A server of one page and its requests, which ``ask`` answers one at a time, as ``Answers.ask`` does."""
 
     def __init__(self, ask: Callable[[Any], Mapping[str, Any]], boot: Mapping[str, Any], *, port: int = 0) -> None:
-        guarded = f"{policy(chr(39) + 'self' + chr(39))}; frame-ancestors 'none'"
+        guarded = f"{write_policy(chr(39) + 'self' + chr(39))}; frame-ancestors 'none'"
         super().__init__({PAGE: "GET", ASK: "POST"}, port=port, headers={"Content-Security-Policy": guarded})
         self.page = live_page({**boot, "token": self.token}).encode("utf-8")
         self._ask = ask
@@ -62,16 +45,16 @@ class ExplorerServer(TokenServer):
         try:
             request = read_body(body)
         except RequestError as error:
-            return _failed(None, error)
+            return _report(None, error)
         with self._lock:
-            found = self._ask(request)
+            content = self._ask(request)
         try:
-            return Reply(HTTPStatus.OK, as_json(found))
+            return Reply(HTTPStatus.OK, as_json(content))
         except ValueError as error:  # JSON has no NaN
             LOGGER.exception("the reply to a request is not JSON")
-            return _failed(found.get("id"), error)
+            return _report(content.get("id"), error)
 
 
-def _failed(number: Any, error: Exception) -> Reply:
+def _report(number: Any, error: Exception) -> Reply:
     record = {"kind": type(error).__name__, "message": str(error), "sentence": None, "word": None}
     return Reply(HTTPStatus.OK, as_json({"v": VERSION, "id": number, "error": record}))

@@ -33,23 +33,7 @@ class _Job(NamedTuple):
 class Batcher:
     """A bounded queue, and a thread that processes its items in batches.
 
-    A batch contains items of one kind, in the order of their arrival. If a batch fails, its items are processed one by
-    one, so that only the request with an invalid item gets the error.
-
-    Args:
-        work: for each kind, a function from a list of items to a sequence of as many results.
-        max_batch: maximum number of items per batch; 1 turns batching off.
-        max_wait: seconds that the first item of a batch waits for others. Items that arrive while a batch is processed
-            form the next one in any case.
-        capacity: maximum number of waiting items.
-
-    Raises:
-        ConfigError: for sizes below 1, or a wait that is negative or longer than a thread can wait.
-
-    Example:
-        >>> with Batcher({"square": lambda numbers: [number**2 for number in numbers]}) as batcher:
-        ...     batcher.submit("square", [2, 3])
-        [4, 9]
+    ``work`` has a function for each kind of item; a batch has items of one kind, in the order of their arrival.
     """
 
     def __init__(
@@ -71,10 +55,7 @@ class Batcher:
     def submit(self, kind: str, items: Sequence[Any]) -> list[Any]:
         """Process items and wait for their results; either all items are accepted or none.
 
-        Raises:
-            OverloadError: immediately, if the queue has no room for all of them, or is closed.
-            Exception: the exception that ``work`` raised for the first invalid item.
-            RuntimeError: if the batching thread has failed.
+        The exception is that of ``work`` for the first invalid item, or an ``OverloadError``, at once.
         """
         jobs = [_Job(kind, item, Future(), time.monotonic()) for item in items]
         with self._changed:
@@ -105,9 +86,10 @@ class Batcher:
         try:
             while batch := self._next():
                 work = self.work[batch[0].kind]
-                if not _worked(work, batch):
+                # If a batch fails, only the request with an invalid item gets the error.
+                if not _process(work, batch):
                     for job in batch:
-                        _worked(work, [job], last=True)
+                        _process(work, [job], last=True)
         except BaseException as error:  # without this thread no waiting request would ever be answered
             LOGGER.exception("the batching thread has failed")
             with self._changed:
@@ -125,20 +107,20 @@ class Batcher:
                 return []
             first = self._jobs[0]
             left = first.since + self.max_wait - time.monotonic()
-            self._changed.wait_for(lambda: self._closed or self._waiting(first.kind) >= self.max_batch, max(left, 0))
+            self._changed.wait_for(lambda: self._closed or self._count(first.kind) >= self.max_batch, max(left, 0))
             batch: list[_Job] = []
-            rest: deque[_Job] = deque()
+            remaining: deque[_Job] = deque()
             for job in self._jobs:
                 fits = job.kind == first.kind and len(batch) < self.max_batch
-                (batch if fits else rest).append(job)
-            self._jobs = rest
+                (batch if fits else remaining).append(job)
+            self._jobs = remaining
             return batch
 
-    def _waiting(self, kind: str) -> int:
+    def _count(self, kind: str) -> int:
         return sum(job.kind == kind for job in self._jobs)
 
 
-def _worked(work: Work, batch: Sequence[_Job], *, last: bool = False) -> bool:
+def _process(work: Work, batch: Sequence[_Job], *, last: bool = False) -> bool:
     """Process a batch; return whether every item got its result or, if this is its last attempt, its error."""
     try:
         results = list(work([job.item for job in batch]))

@@ -50,27 +50,14 @@ def frozen_page(boot: Mapping[str, Any]) -> Document:
 
 
 def live_page(boot: Mapping[str, Any]) -> str:
-    """The page of a server: it may ask the server that sent it, and no other.
-
-    Args:
-        boot: what ``Answers.boot`` returns; requests send its ``"token"`` as ``X-Token``.
-
-    Example:
-        >>> '"host":"server"' in live_page({"v": 1, "title": "t", "models": [], "items": []})
-        True
-    """
+    """The page of a server: it may ask the server that sent it, and no other, with ``boot["token"]`` as ``X-Token``."""
     return _document({**boot, "host": "server"}, "'self'", "")
 
 
-def policy(connect: str = "'none'") -> str:
+def write_policy(connect: str = "'none'") -> str:
     """The content security policy of a page: its own script and style, pictures that it drew, and nothing else.
 
-    Args:
-        connect: what the page may connect to: ``'none'`` or ``'self'``.
-
-    Example:
-        >>> policy().split("; ")[0]
-        "default-src 'none'"
+    It may connect to ``'none'`` or ``'self'``.
     """
     rules = {
         "default-src": "'none'",
@@ -84,16 +71,8 @@ def policy(connect: str = "'none'") -> str:
     return "; ".join(f"{name} {value}" for name, value in rules.items())
 
 
-def explorer_element(boot: Mapping[str, Any]) -> str:
-    """The explorer as a part of a larger page; its script starts in every such part.
-
-    Args:
-        boot: what ``Answers.boot`` returns.
-
-    Example:
-        >>> "<b>" in explorer_element({"v": 1, "title": "<b>", "host": "frozen", "models": [], "items": []})
-        False
-    """
+def embed_explorer(boot: Mapping[str, Any]) -> str:
+    """The explorer as a part of a larger page; its script starts in every such part."""
     packed = base64.b64encode(zlib.compress(SCRIPT.encode(), 9)).decode()
     script = f'<script type="application/octet-stream">{packed}</script><script>{_UNPACK}</script>'
     return _data(boot) + script
@@ -107,11 +86,11 @@ def _document(boot: Mapping[str, Any], connect: str, note: str) -> str:
     title = escape(boot["title"])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
-        f'<meta http-equiv="Content-Security-Policy" content="{escape(policy(connect))}">'
+        f'<meta http-equiv="Content-Security-Policy" content="{escape(write_policy(connect))}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
         f"<title>{title}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1><bdi>{title}</bdi></h1>{note}{explorer_element(boot)}</main></body></html>\n"
+        f"<body><main><h1><bdi>{title}</bdi></h1>{note}{embed_explorer(boot)}</main></body></html>\n"
     )
 
 
