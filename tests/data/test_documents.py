@@ -11,7 +11,7 @@ import structattn as sa
 from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples, recognise_format
 from structattn.errors import ParseError
-from structattn.parsing import Document, read_documents
+from structattn.parsing import Document, read_raw_documents
 from structattn.parsing.text_files import read_sentences, resolve_format
 from structattn.syntax import Sentence
 from structattn.tasks import SENTIMENT, Prediction
@@ -60,7 +60,7 @@ def test_the_format_of_texts_is_that_of_the_name(file: str, format: str | None, 
 
 def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", *REVIEWS, {"label": True, "words": ["hush", "now"], "text=": "x"})
-    first, second, _, words = read_documents(path)
+    first, second, _, words = read_raw_documents(path)
     assert first == Document("It is fine. Really!", "a", {"label": "1", "rating": "9"})
     assert second.text == "It is dull\n\nSorry!"
     assert words == Sentence(["hush", "now"], metadata={"sent_id": "3", "label": "True"})
@@ -79,7 +79,7 @@ def test_documents_keep_their_names_labels_and_paragraphs(tmp_path: Path) -> Non
 )
 def test_lines_that_are_no_documents(tmp_path: Path, item: object, message: str) -> None:
     with pytest.raises(ParseError, match=message) as caught:
-        list(read_documents(write(tmp_path / "a.jsonl", {"text": "fine"}, item)))
+        list(read_raw_documents(write(tmp_path / "a.jsonl", {"text": "fine"}, item)))
     assert caught.value.line == 2
 
 

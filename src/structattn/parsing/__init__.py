@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from structattn.parsing.parsers import Document, Parser, load_parser
     from structattn.parsing.sentence_splitting import split_sentences
     from structattn.parsing.subword_encoder import SubwordEncoder
-    from structattn.parsing.text_files import read_documents
+    from structattn.parsing.text_files import read_raw_documents
     from structattn.parsing.tree_parser import TreeParser, build_parser
     from structattn.parsing.treebank_parser import TreebankParser
     from structattn.parsing.treecrf import TreeCRF
@@ -32,7 +32,7 @@ __all__ = [
     "build_parser",
     "load_parser",
     "parse",
-    "read_documents",
+    "read_raw_documents",
     "score_attachment",
     "split_sentences",
     "to_pandas",

@@ -53,17 +53,36 @@ class Parser(Protocol):
     Attributes:
         name: the kind of parser and its model, such as ``spacy:en_core_web_sm``.
         version: changes whenever the parser's output may change; cached parses are then no longer used.
+
+    Example:
+        >>> import structattn as sa
+        >>> class Chain:
+        ...     name, version = "chain", "1"
+        ...     def parse_words(self, sentences):
+        ...         return [sa.Sentence(words, dependency=sa.DependencyTree(range(len(words)))) for words in sentences]
+        ...     def parse_texts(self, texts):
+        ...         return [self.parse_words([text.split()]) for text in texts]
+        >>> sa.parse("Kids wash their hands", Chain())[0].dependency.heads
+        (0, 1, 2, 3)
     """
 
     name: str
     version: str
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
-        """One sentence for every list of words, with these words. A list without words gives an empty tree."""
+        """One sentence for every list of words, with these words.
+
+        Args:
+            sentences: lists of words; one without words gives an empty tree.
+        """
         ...
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        """The sentences of every raw text, each with its own text under ``metadata["text"]``."""
+        """The sentences of every raw text, each with its own text under ``metadata["text"]``.
+
+        Args:
+            texts: raw texts, each with any number of sentences.
+        """
         ...
 
 

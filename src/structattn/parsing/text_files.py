@@ -48,7 +48,7 @@ def resolve_format(file: Source, format: str | None, columns: Mapping[str, Any])
 def read_texts(file: Source, format: str, columns: Mapping[str, Any]) -> Iterator[Text]:
     """The texts of a file: documents of a table, lines of ``text``, sentences of a treebank or of examples."""
     if format in TABLES:
-        yield from read_documents(file, format, **columns)
+        yield from read_raw_documents(file, format, **columns)
     elif format == "conllu":
         yield from read_conllu(file)
     elif format in _PLAIN:
@@ -57,7 +57,7 @@ def read_texts(file: Source, format: str, columns: Mapping[str, Any]) -> Iterato
         yield from read_sentences(file, format)
 
 
-def read_documents(
+def read_raw_documents(
     path: Source,
     format: str = "json",
     *,
@@ -86,9 +86,9 @@ def read_documents(
     Example:
         >>> import io
         >>> text = '{"id": "a", "label": 1, "text": "Fine<br /><br />Really"}\n'
-        >>> list(read_documents(io.StringIO(text)))
+        >>> list(read_raw_documents(io.StringIO(text)))
         [Document(text='Fine\n\nReally', name='a', metadata={'label': '1'})]
-        >>> list(read_documents(io.StringIO('Review,Sentiment\n"Fine, really",pos\n'), "csv"))
+        >>> list(read_raw_documents(io.StringIO('Review,Sentiment\n"Fine, really",pos\n'), "csv"))
         [Document(text='Fine, really', name='0', metadata={'label': 'pos'})]
     """
     columns = Columns.given(text_column, label_column, id_column)

@@ -75,11 +75,19 @@ class TreeParser:
         return cls(read_parser(folder), version=version, hardware=hardware, name=name)
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
-        """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones."""
+        """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones.
+
+        Args:
+            sentences: any number of lists of words.
+        """
         return self._parse([Sentence(words) for words in sentences])
 
     def parse_texts(self, texts: Sequence[str]) -> list[list[Sentence]]:
-        """Split raw texts into sentences and words, and parse them."""
+        """Split raw texts into sentences and words, and parse them.
+
+        Args:
+            texts: any number of raw texts, each with any number of sentences.
+        """
         split = [[Sentence.from_text(text) for text in split_sentences(whole)] for whole in texts]
         parsed = iter(self._parse([sentence for sentences in split for sentence in sentences]))
         return [[next(parsed) for _ in sentences] for sentences in split]
