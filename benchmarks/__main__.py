@@ -23,7 +23,7 @@ from pathlib import Path
 
 from benchmarks import records
 from benchmarks.records import Record
-from structattn.reproduction.records import code_version, processor
+from structattn_papers.reproduction.records import code_version, processor
 
 
 @dataclass(frozen=True)

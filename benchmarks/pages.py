@@ -13,7 +13,7 @@ from benchmarks.records import Record
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
 from structattn.files.replacing import replace_text
-from structattn.reproduction.tables import fill
+from structattn_papers.reproduction.tables import fill
 
 TABLES = Path(__file__).parent / "pages.yaml"
 ROOT = Path(__file__).parent.parent

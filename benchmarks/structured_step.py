@@ -25,12 +25,12 @@ import structattn as sa
 from benchmarks import markdown
 from benchmarks.sentences import WORDS, lengths_about, random_sentence
 from benchmarks.turns import medians
-from structattn.data.formulas import formulas
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders import build
 from structattn.tasks import ClassifierConfig, SentenceModel, get_task
 from structattn.tasks.decoder import build_decoder
 from structattn.tasks.sequence_model import SequenceModel, TextProcessor
+from structattn_papers.formulas import formulas
 
 
 @dataclass(frozen=True)

@@ -16,8 +16,6 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from statistics import mean
 
-from figure_parts import named
-
 import structattn as sa
 from structattn.data import Example
 from structattn.files.replacing import replace_text
@@ -78,6 +76,11 @@ def make(options: argparse.Namespace) -> None:
         write(options.out / f"{name}.txt", examples)
         predicted = sum(is_predicted(example, options.word) for example in examples)
         print(f"{options.out / name}.txt\t{len(examples)} sentences\t{predicted} of them predicted by the word")
+
+
+def named(systems: Sequence[str]) -> dict[str, list[str]]:
+    """``NAME=RUN,RUN`` as names and their runs."""
+    return {name: folders.split(",") for name, _, folders in (system.partition("=") for system in systems)}
 
 
 def measure(options: argparse.Namespace) -> None:

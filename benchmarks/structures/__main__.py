@@ -26,7 +26,7 @@ import torch
 from benchmarks.structures import memory, peers, table
 from benchmarks.structures.contest import MODES, Contender, Pace, Result, compete
 from benchmarks.structures.rows import ROWS
-from structattn.reproduction.records import processor
+from structattn_papers.reproduction.records import processor
 
 PEERS = ("torch-struct", "SuPar", "pytorch-crf", "SynJax")
 COLUMNS = ("structattn", "structattn, edges", *PEERS)

@@ -19,7 +19,7 @@ HERE = Path(__file__).parent
 project = "structattn"
 version = release = structattn.__version__
 root_doc = "docs/index"
-include_patterns = ["*.md", "docs/**", "src/structattn/parsing/english/README.md"]
+include_patterns = ["*.md", "docs/**", "papers/README.md", "src/structattn/parsing/english/README.md"]
 exclude_patterns = [".*", "docs/_build", "docs/site", "runs", "demo", "src/structattn/kernels"]
 extensions = ["myst_nb", "sphinx.ext.autodoc", "sphinx.ext.autosummary", "sphinx.ext.napoleon", "sphinx.ext.viewcode"]
 templates_path = [str(HERE / "templates")]

@@ -18,7 +18,7 @@ from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbo
 from structattn.files.json_yaml import write_json
 from structattn.lazy import first_type, imported, outline
 from structattn.options.checking import list_options
-from structattn.tasks import DECODERS, FACT_MODELS
+from structattn.tasks import DECODERS
 
 PACKAGE = Path(sa.__file__).parent
 LAZY = sorted(
@@ -26,18 +26,11 @@ LAZY = sorted(
     for path in PACKAGE.glob("*/__init__.py")
     if "load_lazily(__name__)" in path.read_text(encoding="utf-8")
 )
-ADDRESSES = sorted(
-    {
-        *(str(table.address(name)) for table in (BUILDERS, EMBEDDERS, DECODERS) for name in table),
-        *FACT_MODELS.values(),
-    }
-)
+ADDRESSES = sorted(str(table.address(name)) for table in (BUILDERS, EMBEDDERS, DECODERS) for name in table)
 TRAIN = ["train", "--task", "trec", "--encoder", "disan", "--data.train", "{data}"]
-GENERATED = ["train", "--task", "transduction", "--encoder", "lstm"]
+TRANSLATE = ["train", "--task", "translation", "--encoder", "lstm", "--data.train", "{data}"]
 PARSER = ["parser", "train", "--out", "{here}/run"]
 HEADS = ["hydra", "pretrain", "--out", "{here}/run"]
-SQUAD = ["squad", "--dev", "{data}", "--out", "{here}/run"]
-ROWS = 'trec: {command: train, options: {task: trec, encoder: disan, data.train: "{data}/trec.gz"}}\n'
 WRONG = {
     "unknown command": (["trian"], "unknown command 'trian' (did you mean 'train'?)"),
     "unknown command of a group": (
@@ -70,14 +63,13 @@ WRONG = {
     "embedder": ([*TRAIN, "--embedder.name", "glove"], "unknown embedder 'glove'"),
     "option of an embedder": ([*TRAIN, "--embedder.dim", "wide"], "option 'dim' of embedder 'words': expected int"),
     "decoder": (
-        ["train", "--task", "transduction", "--encoder", "lstm", "--decoder.name", "gru"],
+        [*TRANSLATE, "--decoder.name", "gru"],
         "unknown decoder 'gru'",
     ),
     "option of a decoder": (
-        [*GENERATED, "--decoder.options.heads", "3"],
+        [*TRANSLATE, "--decoder.options.heads", "3"],
         "unknown option 'heads' for decoder 'lstm'",
     ),
-    "encoder of facts": (["train", "--task", "fact_selection", "--encoder", "disan"], "known: memn2n, unary, binary"),
     "format": ([*TRAIN, "--data.format", "cvs"], "unknown data format 'cvs' (did you mean 'csv'?)"),
     "training file": ([*TRAIN, "--data.train", "nowhere.txt"], "nowhere.txt: cannot read this file"),
     "development file": ([*TRAIN, "--data.dev", "nowhere.txt"], "nowhere.txt: cannot read this file"),
@@ -156,23 +148,6 @@ WRONG = {
         ["hydra", "eval", "{data}", "--backbone", "nowhere", "--adapter", "nowhere"],
         "'nowhere' has no config.json",
     ),
-    "questions": ([*SQUAD, "--train", "nowhere.json", "--backbone", "{model}"], "nowhere.json: cannot read this file"),
-    "backbone of questions": ([*SQUAD, "--train", "{data}", "--backbone", "nowhere"], "'nowhere' has no config.json"),
-    "adapter of questions": (
-        [*SQUAD, "--train", "{data}", "--backbone", "{model}", "--adapter", "nowhere"],
-        "nowhere/adapter_config.json: cannot read this file",
-    ),
-    "length of windows": (
-        [*SQUAD, "--train", "{data}", "--backbone", "{model}", "--max_length", "0"],
-        "max_length: expected at least 1, got 0",
-    ),
-    "paper": (["reproduce", "nowhere"], "nowhere: no paper and no file of rows"),
-    "place of a paper": (
-        ["reproduce", "{rows}", "--papers", "{here}"],
-        "/trec needs the place 'data': --places data=FOLDER",
-    ),
-    "seeds of a paper": (["reproduce", "{rows}", "--seeds", "some"], "--seeds: expected seeds such as 1..5"),
-    "papers of tables": (["reproduce", "tables", "--papers", "nowhere"], "nowhere: expected the folder of the papers"),
     "space of a sweep": (["sweep", "nowhere.yaml", *TRAIN[1:]], "nowhere.yaml"),
     "option of a space": (
         ["sweep", "{space}", *TRAIN[1:], "--out", "{here}/study"],
@@ -212,10 +187,9 @@ def answers(commands: list[list[str]], folder: Path) -> list[tuple[int, str, str
     model = folder / "model"
     model.mkdir()
     write_json(model / "config.json", header("sentence"))
-    space, rows = folder / "space.yaml", folder / "rows.yaml"
+    space = folder / "space.yaml"
     space.write_text("optimization.rate: [1, 2]\n", encoding="utf-8")
-    rows.write_text(ROWS, encoding="utf-8")
-    files = {"data": data, "here": folder, "model": model, "space": space, "rows": rows}
+    files = {"data": data, "here": folder, "model": model, "space": space}
     filled = [[word.format(**files) for word in words] for words in commands]
     done = subprocess.run(
         [sys.executable, "-c", PROGRAM], input=json.dumps(filled), capture_output=True, text=True, check=True
@@ -231,7 +205,7 @@ def test_mistakes_are_found_without_torch(tmp_path: Path) -> None:
         assert message in log, name
         assert log.startswith("structattn: error: "), name
         assert log.count("\n") == 1, name
-    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "rows.yaml", "space.yaml", "train.txt"]
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "space.yaml", "train.txt"]
 
 
 def test_what_is_only_listed_needs_no_torch(tmp_path: Path) -> None:

@@ -34,7 +34,7 @@ from structattn.errors import ParseError, StructAttnError
 from structattn.parsing import build_parser
 from structattn.parsing.tree_parser import read_parser
 from structattn.syntax import DependencyTree, Sentence
-from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, build_decoder, get_task
+from structattn.tasks import SENTIMENT, SequenceModel, Task, TextProcessor, build_decoder, get_task
 
 VOCABULARY = Vocabulary(["good", "bad", "kids"])
 GOLD = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsubj", "root"]))
@@ -65,11 +65,6 @@ def sequence_model(folder: Path) -> None:
     SequenceModel(encoder, decoder, get_task("translation"), texts=processor).save_pretrained(folder)
 
 
-def fact_model(folder: Path) -> None:
-    task = Task("qa", answer="facts")
-    FactModel.build("unary", task, ("a", "b"), vocabulary=VOCABULARY, dim=4).save_pretrained(folder)
-
-
 def tree_model(folder: Path) -> None:
     task = Task("trees", answer="tree")
     attachment_model("structured", task, vocabulary=VOCABULARY, options={"dim": 4}).save_pretrained(folder)
@@ -96,7 +91,6 @@ KINDS: dict[str, tuple[Callable[[Path], None], Callable[[Path], Any], tuple[str,
     "sentences": (sentence_model, sa.load, ("config.json", "vocabulary.json")),
     "backbone": (backbone_model, sa.load, ("config.json", "backbone/config.json")),
     "texts": (sequence_model, sa.load, ("config.json", "vocabulary.json", "target.json")),
-    "facts": (fact_model, sa.load, ("config.json",)),
     "trees": (tree_model, sa.load, ("config.json",)),
     "parser": (parser, read_parser, ("config.json", "words.json")),
     "adapter": (adapter, lambda folder: add_heads(tiny("bert"), folder), ("adapter_config.json",)),

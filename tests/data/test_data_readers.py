@@ -322,7 +322,6 @@ def test_recognised(tmp_path: Path, name: str, text: str, expected: str) -> None
         ("documents", "# newdoc\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
         ("brackets", "(S (NP (DT the) (NN cat)))\n"),
         ("parallel", "ein Film\ta film\n"),
-        ("babi", "1 Mary moved.\n2 Who moved?\tMary\t1\n"),
     ],
 )
 def test_streams_are_read_like_files(format: str, text: str, tmp_path: Path) -> None:
@@ -365,7 +364,6 @@ def test_patterns_of_files(tmp_path: Path) -> None:
         ("conllu", CONLLU, [None, None]),
         ("columns", "a DET\ndog NOUN\n\nhush VERB\n", [1, 4]),
         ("parallel", "ein Hund\ta dog\n\nja\tyes\n", [1, 3]),
-        ("babi", "1 Mary moved.\n2 Who moved?\tMary\t1\n", [2]),
     ],
 )
 def test_examples_know_their_line(tmp_path: Path, format: str, text: str, lines: list[int | None]) -> None:

@@ -57,7 +57,7 @@ def test_many_labels_are_cut() -> None:
         ("abcc", "ab", "csv", "train: 2 of 4 examples have labels that are not among the 2 of the training data: 'c'"),
         ([f"word{n}" for n in range(12)] * 2, None, "csv", None),
         ([f"word{n}" for n in range(12)], [f"word{n}" for n in range(99)], "csv", None),
-        ([f"{n} 7" for n in range(12)], None, "babi", None),  # facts
+        ([f"{n} 7" for n in range(12)], None, "csv", None),
         (
             [f"word{n} " * 99 for n in range(12)],
             None,

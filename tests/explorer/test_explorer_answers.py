@@ -23,7 +23,7 @@ from structattn.http.request_checks import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.tasks import SENTIMENT, FactModel, SequenceModel, Task, TextProcessor, get_task
+from structattn.tasks import SENTIMENT, SequenceModel, Task, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
 
 DOG = Sentence(
@@ -372,9 +372,10 @@ def test_models_that_cannot_be_explored_are_refused() -> None:
         Answers({})
     with pytest.raises(ConfigError, match=r"bare: expected a model that answers a task, .* got SentenceEncoder"):
         Answers({"bare": build("emb_s2t", vocab_size=5, dim=4)})
-    facts = FactModel.build("unary", Task("qa", answer="facts"), ("a", "b"), vocabulary=VOCABULARY, dim=4)
-    with pytest.raises(ConfigError, match="expected a model with a sentence encoder, got one of task 'qa' without"):
-        Answers({"facts": facts})
+    without = words_model("emb_s2t")
+    without.encoder = torch.nn.Identity()
+    with pytest.raises(ConfigError, match="expected a model with a sentence encoder, got one of task 'sentiment'"):
+        Answers({"without": without})
     with pytest.raises(ConfigError, match="expected models that read the same number of sentences, got a 1, b 2"):
         Answers({"a": words_model("emb_s2t"), "b": words_model("emb_s2t", PAIR)})
     with pytest.raises(RequestError, match="sentence 0: expected 1 to 256 words, got 257"):

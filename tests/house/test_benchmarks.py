@@ -3,12 +3,15 @@
 from pathlib import Path
 
 import pytest
-from benchmarks import pages, records
-from benchmarks.__main__ import PARTS
-from benchmarks.records import Record
 
 from repository import ROOT
 from structattn.errors import ConfigError, ParseError
+
+pytest.importorskip("structattn_papers")  # which keeps records, too
+
+from benchmarks import pages, records
+from benchmarks.__main__ import PARTS
+from benchmarks.records import Record
 
 PRINTED = (
     "Two tables.",

@@ -11,7 +11,12 @@ import pytest
 from repository import ROOT
 
 PACKAGE = ROOT / "src" / "structattn"
-PAGES = sorted([*(ROOT / "docs").rglob("[!_]*.md"), ROOT / "README.md", ROOT / "CONTRIBUTING.md"])
+PAGES = sorted(
+    [
+        *(ROOT / "docs").rglob("[!_]*.md"),
+        *(ROOT / name for name in ("README.md", "CONTRIBUTING.md", "papers/README.md")),
+    ]
+)
 
 
 def names_in(path: Path) -> set[str]:
@@ -27,12 +32,12 @@ def names_in(path: Path) -> set[str]:
     return found
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_every_place_that_a_page_names_exists(page: Path) -> None:
     text = page.read_text(encoding="utf-8")
     for file, name in re.findall(r"`([\w/]+\.py)(?:::([\w.]+))?`", text):
-        path = ROOT / file if (ROOT / file).exists() else PACKAGE / file
-        assert path.exists(), f"{page.name} names {file}, which does not exist"
+        path = next((root / file for root in (ROOT, PACKAGE, page.parent) if (root / file).exists()), None)
+        assert path is not None, f"{page.name} names {file}, which does not exist"
         if name:
             assert name in names_in(path), f"{page.name} names {file}::{name}, which does not exist"
     for link in re.findall(r"\]\(([^)#]+)\)", text):
@@ -40,7 +45,7 @@ def test_every_place_that_a_page_names_exists(page: Path) -> None:
             assert (page.parent / link).exists(), f"{page.name} links to {link}, which does not exist"
 
 
-@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.name)
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_that_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """One namespace for a page; a block with a prompt is also held to the results it prints."""
     monkeypatch.chdir(tmp_path)

@@ -48,7 +48,6 @@ ALLOWED = {
     "inspection": ABOVE_DISTRIBUTIONS | {"tasks", "backbones", "parsing", "training", "pictures"},
     "explorer": ABOVE_DISTRIBUTIONS | {"http", "tasks", "backbones", "parsing", "training", "pictures", "inspection"},
     "serving": ABOVE_DISTRIBUTIONS | {"http", "tasks", "backbones", "parsing", "training", "inspection", "explorer"},
-    "reproduction": ABOVE_DISTRIBUTIONS | {"tasks", "backbones", "parsing", "training", "pictures"},
     "testing": ABOVE_DISTRIBUTIONS | {"tasks"},
 }
 # Packages that only put others together, and the top-level module.

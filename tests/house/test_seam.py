@@ -1,5 +1,6 @@
 """The seam for additions: everything that a user adds, in Python, as ``module:name``, and from an installed package."""
 
+import re
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -172,7 +173,7 @@ def test_an_installed_package_brings_rows(installed: Path, capsys: pytest.Captur
     assert TASKS.source("mood") == "my-structures"
     assert "mine" not in sys.modules, "a name is known without importing what is behind it"
     assert main(["--help"]) == 0
-    assert "greet             (of my-structures)" in capsys.readouterr().out
+    assert re.search(r"^  greet +\(of my-structures\)$", capsys.readouterr().out, flags=re.MULTILINE)
     assert "mine" not in sys.modules
     assert main(["greet", "you", "--loud"]) == 0
     assert capsys.readouterr().out == "hello you!\n"
@@ -200,7 +201,7 @@ def test_rows_are_added_in_python(table: Table[object], monkeypatch: pytest.Monk
     value = object()
     table.add("one_of_mine", value)  # type: ignore[arg-type]
     assert table.find("one_of_mine") is value
-    assert table.added()[-1] == "one_of_mine"
+    assert "one_of_mine" in table.added()
     with pytest.raises(ConfigError, match="'one_of_mine' exists; choose another name"):
         table.add("one_of_mine", value)
     with pytest.raises(ConfigError, match=f"unknown {table.what} 'one_of_min' \\(did you mean 'one_of_mine'\\?\\)"):

@@ -1,8 +1,9 @@
-"""Texts as answers: tokens, formulas, parallel files, the decoder in both of its faces, and whole runs."""
+"""Texts as answers: tokens, parallel files, the decoder in both of its faces, and whole runs."""
 
 import copy
 import dataclasses
 import gzip
+import itertools
 import json
 import math
 from pathlib import Path
@@ -16,15 +17,23 @@ import structattn as sa
 from interrupting import interrupted
 from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
-from structattn.data.formulas import depth_of, formula_split, formulas
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
 from structattn.encoders import ConcatContext
 from structattn.encoders.table import needs_backbone
 from structattn.errors import ConfigError, ParseError
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.tasks import DecoderConfig, SequenceModel, TextProcessor, build_decoder, get_task, metric
+from structattn.tasks import (
+    GENERATORS,
+    TASKS,
+    DecoderConfig,
+    SequenceModel,
+    Task,
+    TextProcessor,
+    build_decoder,
+    get_task,
+    metric,
+)
 from structattn.tasks.lstm_decoder import ATTENTIONS
-from structattn.tasks.sequence_metrics import correct_prefix
 from structattn.training import (
     DataConfig,
     OptimizationConfig,
@@ -41,73 +50,7 @@ from structattn.training.plan import plan_run
 from structattn.training.preparation import prepare_model
 from structattn.training.sampler import TokenBatchSampler
 
-# Formulas.
-
-
-def value_of_prefix(words: list[str]) -> int:
-    """What a formula in prefix notation comes to, with a stack."""
-    stack: list[list[Any]] = [[]]
-    for word in words:
-        if word == "(":
-            stack.append([])
-        elif word == ")":
-            operator, *operands = stack.pop()
-            stack[-1].append(sum(operands) if operator == "+" else math.prod(operands))
-        else:
-            stack[-1].append(word if word in "+*" else int(word))
-    return int(stack[0][0])
-
-
-def test_both_notations_have_the_same_value() -> None:
-    examples = formulas(7, [1, 2, 3, 4])
-    for _ in range(200):
-        example = next(examples)
-        words = list(example.sentences[0].words)
-        assert value_of_prefix(words) == eval(str(example.label))
-        assert depth_of(str(example.label)) == int(example.sentences[0].metadata["depth"])
-        deepest = max(np.cumsum([(word == "(") - (word == ")") for word in words]))
-        assert deepest == int(example.sentences[0].metadata["depth"])
-
-
-def test_formulas_are_decided_by_their_seed_and_never_repeat() -> None:
-    first, again, other = (formulas(seed, [2]) for seed in (1, 1, 2))
-    drawn = [next(first) for _ in range(300)]
-    assert drawn == [next(again) for _ in range(300)]
-    assert drawn != [next(other) for _ in range(300)]
-    assert len({example.sentences[0].words for example in drawn}) == 300
-
-
-def test_no_formula_is_in_two_parts_and_depths_are_equally_frequent() -> None:
-    train, dev, test = formula_split(90, num_dev=30, num_test=50, seed=3)
-    words = [{example.sentences[0].words for example in part} for part in (train, dev, test)]
-    assert [len(part) for part in words] == [90, 30, 70]
-    assert not words[0] & words[1]
-    assert not words[0] & words[2]
-    assert not words[1] & words[2]
-    depths = [int(example.sentences[0].metadata["depth"]) for example in test]
-    assert depths == [2, 3, 4, 5, 6] * 10 + [7, 8] * 10
-    # A part does not depend on the size of the others.
-    assert formula_split(9, num_dev=30, num_test=50, seed=3)[2] == test
-
-
-@pytest.mark.parametrize("depths", [[], [0], [2, -1]])
-def test_formulas_without_depth_are_refused(depths: list[int]) -> None:
-    with pytest.raises(ValueError, match="depths of at least 1"):
-        formulas(0, depths)
-
-
 # Metrics.
-
-
-def test_correct_prefix_by_hand_and_by_depth() -> None:
-    assert correct_prefix("a b c d", "a b x d") == 0.5
-    assert correct_prefix("a b", "") == 0.0
-    assert correct_prefix("", "") == 1.0
-    gold = ["1 + 2", "( 1 + 2 ) * 3", "( 1 + 2 ) * 4"]
-    answers = ["1 + 3", "( 1 + 2 ) * 3", "( 1 + 9 ) * 4"]
-    assert metric("correct_prefix").value(gold, answers) == pytest.approx((2 / 3 + 1 + 3 / 7) / 3)
-    assert metric("correct_prefix_depth2").value(gold, answers) == pytest.approx((1 + 3 / 7) / 2)
-    assert not metric("correct_prefix_depth3").concerns_any(gold)
 
 
 def test_bleu_is_that_of_sacrebleu_for_every_resample() -> None:
@@ -438,10 +381,30 @@ def test_outer_tangents_bound_the_scores(attention: str) -> None:
 # Runs.
 
 
+def numerals(num_train: int) -> tuple[list[Example], list[Example], list[Example]]:
+    """Numbers below a thousand, digit by digit in German and in English."""
+    names = [("eins", "one"), ("zwei", "two"), ("drei", "three"), ("vier", "four"), ("sechs", "six")]
+    pairs = [
+        Example(
+            (Sentence([german for german, _ in digits]),), " ".join(english for _, english in digits), id=str(number)
+        )
+        for number, digits in enumerate(itertools.product(names, repeat=3))
+    ]
+    return pairs[:num_train], pairs[90:100], pairs[100:120]
+
+
+@pytest.fixture
+def numeral_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A task whose data are generated."""
+    task = Task("numerals", format="parallel", metrics=("accuracy",), answer="text", generated="numerals")
+    monkeypatch.setattr(TASKS, "_rows", {**TASKS._rows, "numerals": task})
+    monkeypatch.setattr(GENERATORS, "_rows", {"numerals": numerals})
+
+
 def small(out: Path, **changes: Any) -> RunConfig:
     optimization = {"epochs": 2, "learning_rate": 1e-2, **changes.pop("optimization", {})}
     config = RunConfig(
-        "transduction",
+        "numerals",
         "structured",
         DataConfig(generated=90),
         options={"attention": "simple", "dim": 8},
@@ -458,19 +421,20 @@ def rows_of(folder: Path) -> list[dict[str, Any]]:
     return [{name: value for name, value in row.items() if name != "seconds"} for row in rows]
 
 
+@pytest.mark.usefixtures("numeral_task")
 def test_a_run_without_any_file_is_decided_by_its_seed(tmp_path: Path) -> None:
     first, again = run(small(tmp_path / "a")), run(small(tmp_path / "b"))
     assert rows_of(first.folder) == rows_of(again.folder)
-    assert {"correct_prefix", "accuracy", "correct_prefix_depth4"} <= first.metrics.keys()
-    assert "correct_prefix_depth6" not in first.metrics
-    assert "correct_prefix_depth6" in first.test
     model = load(first.folder)
-    examples = read_split(plan_run(small(tmp_path))).dev
-    assert model.evaluate(examples).metrics == pytest.approx(dict(first.metrics))
-    found = compare(first.folder, again.folder, metric="correct_prefix", split="test", samples=50)
+    split = read_split(plan_run(small(tmp_path)))
+    assert [len(split.train), len(split.dev), len(split.test)] == [90, 10, 20]
+    assert model.evaluate(split.dev).metrics == pytest.approx(dict(first.metrics))
+    assert "accuracy" in first.test
+    found = compare(first.folder, again.folder, metric="accuracy", split="test", samples=50)
     assert found.differences[0].significance.difference == 0.0
 
 
+@pytest.mark.usefixtures("numeral_task")
 def test_an_interrupted_run_with_averages_ends_as_if_nothing_had_happened(tmp_path: Path) -> None:
     changes = {"optimization": {"epochs": 4, "average": 2, "schedule": "inverse_sqrt", "warmup": 0.3}}
     whole = run(small(tmp_path / "whole", **changes))
@@ -564,10 +528,11 @@ def test_a_saved_model_answers_as_before(tmp_path: Path, source: Any, target: An
         load(tmp_path / "model")
 
 
+@pytest.mark.usefixtures("numeral_task")
 def test_configurations_that_contradict_their_task(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"data.train: task 'translation' needs a training file"):
         run(RunConfig("translation", "lstm", out=str(tmp_path / "a")))
-    with pytest.raises(ConfigError, match="classifier: task 'transduction' has none, as it is answered with text"):
+    with pytest.raises(ConfigError, match="classifier: task 'numerals' has none, as it is answered with text"):
         run(small(tmp_path / "b", classifier=sa.tasks.ClassifierConfig(hidden=3)))
     with pytest.raises(ConfigError, match="decoder: task 'trec' has none, as it is answered with label"):
         run(RunConfig("trec", "lstm", DataConfig("x"), decoder=DecoderConfig(beam=2)))

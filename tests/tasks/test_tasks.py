@@ -19,7 +19,6 @@ from structattn.tasks import (
     AttachmentModel,
     Classifier,
     ClassifierConfig,
-    FactModel,
     SentenceModel,
     SequenceModel,
     Task,
@@ -195,7 +194,7 @@ def test_predict_takes_examples_sentences_texts_and_tuples() -> None:
     assert first.probabilities == second.probabilities
 
 
-@pytest.mark.parametrize("kind", [SentenceModel, SequenceModel, FactModel, AttachmentModel])
+@pytest.mark.parametrize("kind", [SentenceModel, SequenceModel, AttachmentModel])
 def test_texts_in_place_of_a_batch_are_answered_with_the_name_of_predict(kind: type[TaskModel]) -> None:
     model = kind.__new__(kind)
     for given, came in ((["good film"], "list"), ("good film", "str")):

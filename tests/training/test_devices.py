@@ -1,7 +1,6 @@
 """``--device`` and ``--mixed_precision`` of every command that runs a model."""
 
 import itertools
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
@@ -48,13 +47,9 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
         "1",
     ),
     "hydra eval": ("trees.conllu", *HEADS),
-    "squad": (
-        *("--train", "squad.json", "--dev", "squad.json", "--backbone", "backbone", "--max_length", "30"),
-        *("--stride", "8", "--optimization.epochs", "1"),
-    ),
 }
-WRITE_A_RUN = ("train", "parser train", "hydra pretrain", "squad")
-WITHOUT_MODEL = {"convert", "demo", "doctor", "list", "reproduce", "reproduce tables", "sweep"}
+WRITE_A_RUN = ("train", "parser train", "hydra pretrain")
+WITHOUT_MODEL = {"convert", "demo", "doctor", "list", "sweep"}
 # What is traced runs where no function checks its arguments: ``unchecked/test_export.py``.
 TRACED = {"export"}
 # A server runs until it is interrupted: ``test_explorer_server.py``, ``test_serving.py``.
@@ -73,10 +68,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     build_parser(gold, encoder={"word_dim": 6, "hidden": 6, "num_layers": 1}).save_pretrained(folder / "parser")
     lines = ["(3 (2 the) (3 (3 good) (2 film)))", "(1 (2 the) (1 (1 bad) (2 film)))"] * 8
     (folder / "sst.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    context = "The kids wash their hands . The dog barks . "
-    asked = [{"id": "a", "question": "Who washes?", "answers": [{"text": "kids", "answer_start": 4}]}]
-    data = {"version": "1.1", "data": [{"title": "Kids", "paragraphs": [{"context": context, "qas": asked}]}]}
-    (folder / "squad.json").write_text(json.dumps(data), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         patch.chdir(folder)
         assert main(["train", *COMMANDS["train"], "--out", "run", "--device", "cpu"]) == 0

@@ -39,7 +39,6 @@ from structattn.tasks import (
     TASKS,
     AttachmentModel,
     Evaluation,
-    FactModel,
     ModelConfig,
     Prediction,
     SentenceModel,
@@ -255,7 +254,6 @@ SAVED: dict[str, Callable[[], SavedModel]] = {
     "encoder": lambda: sa.encoders.build("ms_san", vocab_size=5, dim=12),
     "sentence": make,
     "sequence": small_sequence_model,
-    "facts": lambda: FactModel.build("unary", get_task("fact_selection"), "ab", vocabulary=Vocabulary(WORDS), dim=4),
     "attachment": lambda: AttachmentModel(
         sa.encoders.build("structured", vocab_size=8, dim=4), get_task("attachment"), vocabulary=Vocabulary(WORDS)
     ),
@@ -270,7 +268,7 @@ SAVED: dict[str, Callable[[], SavedModel]] = {
 
 
 def test_every_kind_of_model_is_tried_here() -> None:
-    assert set(SAVED) == set(MODEL_KINDS)
+    assert set(SAVED) == set(MODEL_KINDS) - set(MODEL_KINDS.added())
 
 
 @pytest.mark.parametrize("kind", SAVED)
@@ -407,7 +405,7 @@ def test_a_new_kind_of_task_is_a_row_in_each_table(tmp_path: Path, monkeypatch: 
     result = run(dataclasses.replace(config, out=str(tmp_path / "run"), device="cpu"))
     assert result.test["accuracy"] == 1.0
     assert sa.load(tmp_path / "run").predict([sa.Example((Sentence(["a"] * 4),), id="x")])[0].label == "4"
-    with pytest.raises(ConfigError, match="unknown answer 'song'; known: facts, label, number, tags, text, tree"):
+    with pytest.raises(ConfigError, match=r"unknown answer 'song'; known: .*label, number, tags, text, tree"):
         model_class(Task("singing", answer="song"))
 
 

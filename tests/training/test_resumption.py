@@ -3,7 +3,6 @@
 import contextlib
 import functools
 import itertools
-import json
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -30,10 +29,6 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         *("--encoder.hidden", "6", "--encoder.num_layers", "1", "--optimization.epochs", "3"),
         *("--optimization.batch_size", "8"),
     ),
-    "questions": (
-        *("squad", "--train", "squad.json", "--dev", "squad.json", "--backbone", "backbone", "--max_length", "30"),
-        *("--stride", "8", "--optimization.epochs", "3", "--optimization.batch_size", "2"),
-    ),
     "heads": (
         *("hydra", "pretrain", "trees.conllu", "--backbone", "backbone", "--heads.relation", "head arc head arc"),
         *("--optimization.epochs", "3", "--optimization.batch_size", "8", "--optimization.patience", "3"),
@@ -51,11 +46,6 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     sa.write_conllu(folder / "trees.conllu", tagged)
     lines = (f"{number % 2} {WORDS[number % 7]} {WORDS[number % 5]} {WORDS[number % 3]}" for number in range(40))
     (folder / "labelled.txt").write_text("\n".join(lines) + "\n", encoding="utf-8")
-    context = "The kids wash their hands . The dog barks . "
-    asked = [{"id": "a", "question": "Who washes?", "answers": [{"text": "kids", "answer_start": 4}]}]
-    asked.append({"id": "b", "question": "Who barks?", "answers": [{"text": "dog", "answer_start": 32}]})
-    data = {"version": "1.1", "data": [{"title": "Kids", "paragraphs": [{"context": context, "qas": asked}]}]}
-    (folder / "squad.json").write_text(json.dumps(data), encoding="utf-8")
     return folder
 
 

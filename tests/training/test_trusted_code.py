@@ -21,7 +21,7 @@ from structattn.errors import ConfigError, StructAttnError
 from structattn.parsing import TreeParser, build_parser
 from structattn.parsing.tree_parser import read_parser
 from structattn.syntax import DependencyTree, Sentence
-from structattn.tasks import SENTIMENT, FactModel, Task
+from structattn.tasks import SENTIMENT, Task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load_config, resume, run
 from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
 from structattn.training.initial import start_from
@@ -79,16 +79,12 @@ def sentence_model(folder: Path) -> None:
     ).save_pretrained(folder)
 
 
-def fact_model(folder: Path) -> None:
-    FactModel.build("unary", Task("qa", answer="facts"), ("a", "b"), vocabulary=VOCABULARY).save_pretrained(folder)
-
-
 def tree_model(folder: Path) -> None:
     task = Task("trees", answer="tree")
     small_models.attachment_model("structured", task, vocabulary=VOCABULARY, options={"dim": 4}).save_pretrained(folder)
 
 
-@pytest.mark.parametrize("save", [sentence_model, fact_model, tree_model])
+@pytest.mark.parametrize("save", [sentence_model, tree_model])
 @pytest.mark.parametrize("name", [NAME, "os:_exit", "unittest:main", "payload:", ":x", "a:b:c"])
 def test_a_model_folder_names_no_code(save: Callable[[Path], None], name: str, tmp_path: Path, payload: Path) -> None:
     folder = tmp_path / "model"
@@ -276,7 +272,6 @@ COMMANDS = {
     "train": ("--task trec --encoder disan", ("data", "classifier", "decoder", "optimization")),
     "sweep": ("space.yaml --task trec --encoder disan", ("data",)),
     "parser train": ("x --dev x --out x", ("optimization",)),
-    "squad": ("--train x --dev x --backbone x --out x", ("optimization",)),
     "hydra pretrain": ("x --backbone x --out x", ("heads", "optimization")),
 }
 # A text of YAML, or a file of it, that stands for ten million values.

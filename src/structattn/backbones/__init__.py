@@ -16,14 +16,6 @@ if TYPE_CHECKING:
     from structattn.backbones.hydra_layer import HydraLayer
     from structattn.backbones.inject import inject, load_injection
     from structattn.backbones.injection import InjectedModel
-    from structattn.backbones.question_answering import (
-        Question,
-        Windows,
-        answer_questions,
-        answer_scores,
-        make_windows,
-        squad_scores,
-    )
     from structattn.backbones.relation_heads import RelationHeads, relation_loss
     from structattn.backbones.relation_targets import RelationTargets, relation_targets
     from structattn.backbones.task_models import (
@@ -42,24 +34,18 @@ __all__ = [
     "HydraModelForTokenClassification",
     "InjectedModel",
     "PretrainedBackbone",
-    "Question",
     "RelationHeads",
     "RelationReport",
     "RelationTargets",
-    "Windows",
     "add_heads",
-    "answer_questions",
-    "answer_scores",
     "evaluate_heads",
     "head_drift",
     "inject",
     "load_backbone",
     "load_injection",
-    "make_windows",
     "pool_words",
     "relation_loss",
     "relation_targets",
-    "squad_scores",
     "text_state",
     "with_other_trees",
 ]

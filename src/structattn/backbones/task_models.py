@@ -202,7 +202,7 @@ class HydraModelForTokenClassification(_HydraTaskModel):
 
 
 class HydraModelForQuestionAnswering(_HydraTaskModel):
-    """First and last token of an answer in a text; ``question_answering.py`` makes the windows and the answers.
+    """First and last token of an answer in a text.
 
     Args:
         hydra: the backbone with its heads.

@@ -70,5 +70,9 @@ def _values(prediction: Prediction) -> dict[str, object]:
     if prediction.text is not None:
         return {"id": prediction.id, "text": prediction.text, "log_probability": prediction.log_probability}
     key = "score" if prediction.label is None else "label"
-    facts = {} if prediction.facts is None else {"facts": list(prediction.facts)}
-    return {"id": prediction.id, key: prediction.answer, **facts, "probabilities": dict(prediction.probabilities)}
+    return {
+        "id": prediction.id,
+        key: prediction.answer,
+        **prediction.details,
+        "probabilities": dict(prediction.probabilities),
+    }

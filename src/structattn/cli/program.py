@@ -38,10 +38,7 @@ COMMANDS = {
     "parser eval": "measure attachment scores and speed of a parser on a treebank",
     "hydra pretrain": "pretrain HYDRA heads on a frozen backbone to score a relation; writes an adapter folder",
     "hydra eval": "evaluate HYDRA heads on a treebank, and measure their drift in fine-tuning",
-    "squad": "fine-tune a backbone on SQuAD, with or without HYDRA heads, and evaluate it",
     "sweep": "search for the best options of a run, in a given number of trials",
-    "reproduce": "run the rows behind published tables that have no record yet",
-    "reproduce tables": "write the generated tables of the documentation from the records of runs",
     "list": "list the names that options take: encoders, tasks, data formats, metrics, relations, ...",
     "doctor": "show versions, devices, extras and kernels of this installation",
 }

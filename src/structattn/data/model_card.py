@@ -15,6 +15,7 @@ from structattn.files.json_yaml import read_json
 from structattn.files.markdown import escape_markdown, fence_code, format_table
 from structattn.files.replacing import replace_text
 from structattn.files.text import read_text
+from structattn.tables import Table
 
 CARD = "README.md"
 _COMPARISON = "\n## Comparison\n"
@@ -35,54 +36,56 @@ _ADD = (
     "from transformers import AutoModel\n\nimport structattn as sa\n\n"
     'backbone = AutoModel.from_pretrained("BACKBONE")\n'
 )
-KINDS: Mapping[str, Kind] = {
-    "encoder": Kind(
-        "Encodes each sentence as states of its words and one vector.",
-        f"{_LOAD}  # a torch module",
-        "feature-extraction",
-    ),
-    "sentence": Kind(
-        "Answers with a label or a score for each example.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "text-classification"
-    ),
-    "sequence": Kind("Writes a text for each sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
-    "facts": Kind(
-        "Answers a question about a story and selects the facts that the answer rests on.",
-        f"{_LOAD}\nmodel.predict(EXAMPLES)",
-        "question-answering",
-    ),
-    "tagging": Kind(
-        "Gives a tag to each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "token-classification"
-    ),
-    "attachment": Kind("Predicts the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
-    "parser": Kind(
-        "Predicts tags and the labelled dependency tree of each sentence.",
-        'import structattn as sa\n\nsa.parse("Two kids wash their hands", parser="structattn:FOLDER")',
-        "token-classification",
-    ),
-    "hydra_sequence_classification": Kind(
-        "Classifies texts: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
-        _LOAD,
-        "text-classification",
-    ),
-    "hydra_token_classification": Kind(
-        "Classifies subwords: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
-        _LOAD,
-        "token-classification",
-    ),
-    "hydra_question_answering": Kind(
-        "Marks answers in texts: a backbone with HYDRA heads (arXiv 2109.05349) and a span classifier.",
-        _LOAD,
-        "question-answering",
-    ),
-    "hydra": Kind(
-        "HYDRA heads (arXiv 2109.05349), to be added to their backbone: trained to score a relation between words.",
-        f'{_ADD}model = sa.backbones.add_heads(backbone, "FOLDER")',
-    ),
-    "injection": Kind(
-        "Priors in the attention heads of a backbone, to be added to it.",
-        f'{_ADD}model = sa.backbones.load_injection(backbone, "FOLDER")',
-    ),
-}
+#: From each kind of model to what its card says.
+KINDS: Table[Kind] = Table(
+    "cards",
+    "model card",
+    {
+        "encoder": Kind(
+            "Encodes each sentence as states of its words and one vector.",
+            f"{_LOAD}  # a torch module",
+            "feature-extraction",
+        ),
+        "sentence": Kind(
+            "Answers with a label or a score for each example.",
+            f"{_LOAD}\nmodel.predict(EXAMPLES)",
+            "text-classification",
+        ),
+        "sequence": Kind("Writes a text for each sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+        "tagging": Kind(
+            "Gives a tag to each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "token-classification"
+        ),
+        "attachment": Kind("Predicts the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+        "parser": Kind(
+            "Predicts tags and the labelled dependency tree of each sentence.",
+            'import structattn as sa\n\nsa.parse("Two kids wash their hands", parser="structattn:FOLDER")',
+            "token-classification",
+        ),
+        "hydra_sequence_classification": Kind(
+            "Classifies texts: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
+            _LOAD,
+            "text-classification",
+        ),
+        "hydra_token_classification": Kind(
+            "Classifies subwords: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
+            _LOAD,
+            "token-classification",
+        ),
+        "hydra_question_answering": Kind(
+            "Marks answers in texts: a backbone with HYDRA heads (arXiv 2109.05349) and a span classifier.",
+            _LOAD,
+            "question-answering",
+        ),
+        "hydra": Kind(
+            "HYDRA heads (arXiv 2109.05349), to be added to their backbone: trained to score a relation between words.",
+            f'{_ADD}model = sa.backbones.add_heads(backbone, "FOLDER")',
+        ),
+        "injection": Kind(
+            "Priors in the attention heads of a backbone, to be added to it.",
+            f'{_ADD}model = sa.backbones.load_injection(backbone, "FOLDER")',
+        ),
+    },
+)
 _UNKNOWN_KIND = Kind("A model of this library.", _LOAD)
 _BACKBONE = Kind(
     "A model of Hugging Face's transformers that structattn trained.",

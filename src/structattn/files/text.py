@@ -24,7 +24,7 @@ Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
 MAX_LINE = 5_000_000
 """Bytes of one line; also of one JSON file that this library has written itself."""
 MAX_FILE = 100_000_000
-"""Bytes, unpacked, of a file that is read as a whole, such as SQuAD's or a vocabulary."""
+"""Bytes, unpacked, of a file that is read as a whole, such as a vocabulary."""
 MAX_BLANK_LINES = 1_000_000
 """Lines without any text that follow each other."""
 MAX_WORDS = 100_000
@@ -33,8 +33,6 @@ MAX_BRACKETS = 4 * MAX_WORDS
 """Opening brackets of one tree."""
 MAX_PHRASE_WORDS = 4 * MAX_WORDS
 """Words of all phrases of one tree together, where each becomes an example."""
-MAX_FACTS = 5_000
-"""Lines of one story: every question is read with the whole story before it."""
 
 _DAMAGED = (EOFError, gzip.BadGzipFile, zlib.error)
 _GZIP_MAGIC, _PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"

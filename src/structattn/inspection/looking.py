@@ -42,7 +42,7 @@ def look(model: TaskModel, item: Item) -> Look:
         item: an example, a sentence, a text, or a pair of these.
 
     Raises:
-        ConfigError: if the model has no sentence encoder, for example one that selects facts.
+        ConfigError: if the model has no sentence encoder.
         MissingStructure: if a sentence lacks a tree that the model needs, and the model has no parser.
         ValueError: for the wrong number of sentences.
         TypeError: if the item is none of the above.

@@ -27,7 +27,6 @@ if TYPE_CHECKING:
         marginals,
         straight_through_argmax,
     )
-    from structattn.layers.fact_memory import FactChain, FactEmbedding, MemoryHops
     from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
     from structattn.layers.feedforward import FeedForward
     from structattn.layers.gates import FusionGate, ProjectedFusionGate
@@ -77,8 +76,6 @@ __all__ = [
     "CrossSource",
     "DependencyScorer",
     "DirectionalSelfAttention",
-    "FactChain",
-    "FactEmbedding",
     "FeedForward",
     "FusionGate",
     "GumbelNoise",
@@ -89,7 +86,6 @@ __all__ = [
     "MaxPooling",
     "MeanBoundary",
     "MeanPooling",
-    "MemoryHops",
     "MultiHeadAttention",
     "PartDistribution",
     "PhraseReader",

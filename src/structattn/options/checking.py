@@ -17,7 +17,7 @@ _Listed = _Plain | list[_Plain | list[_Plain]]
 Option = _Listed | dict[str, _Listed | dict[str, _Listed]]
 
 # Options that are counts, of at least one.
-_SIZES = ("dim", "hidden", "num_facts", "num_heads", "num_layers", "num_steps")
+_SIZES = ("dim", "hidden", "num_heads", "num_layers")
 
 
 def check(holds: bool, option: str, expected: str, value: object) -> None:

@@ -11,8 +11,6 @@ if TYPE_CHECKING:
     from structattn.tasks.combine import COMBINATIONS, combine
     from structattn.tasks.config import ClassifierConfig, DecoderConfig, Search
     from structattn.tasks.decoder import Decoder, build_decoder
-    from structattn.tasks.fact_reader import FactBatch
-    from structattn.tasks.fact_selection import FactModel
     from structattn.tasks.items import num_words
     from structattn.tasks.lstm_decoder import LSTMDecoder
     from structattn.tasks.metrics import (
@@ -35,10 +33,11 @@ if TYPE_CHECKING:
         ANSWERS,
         CLASSIFICATION,
         DECODERS,
-        FACT_MODELS,
+        GENERATORS,
         PAIR_CLASSIFICATION,
         SENTIMENT,
         TASKS,
+        ModelKind,
         get_task,
         model_class,
     )
@@ -53,7 +52,7 @@ __all__ = [
     "CLASSIFICATION",
     "COMBINATIONS",
     "DECODERS",
-    "FACT_MODELS",
+    "GENERATORS",
     "METRICS",
     "PAIR_CLASSIFICATION",
     "SENTIMENT",
@@ -64,11 +63,10 @@ __all__ = [
     "Decoder",
     "DecoderConfig",
     "Evaluation",
-    "FactBatch",
-    "FactModel",
     "LSTMDecoder",
     "Metric",
     "ModelConfig",
+    "ModelKind",
     "Prediction",
     "Search",
     "SentenceModel",

@@ -9,14 +9,12 @@ wrong in accuracy and add a class with an F1 of zero to macro F1.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from structattn.data.formulas import TESTED_ON
 from structattn.tables import Table, named
-from structattn.tasks.sequence_metrics import BLEU, PREFIX, SPAN_F1, has_depth, words_right
+from structattn.tasks.sequence_metrics import BLEU, SPAN_F1, words_right
 from structattn.tasks.sums import Counted, Counts, Sums, ratio, share
 
 Weights = Float[np.ndarray, "sample example"]
@@ -300,17 +298,6 @@ METRICS: Table[Metric] = Table(
             Metric("attachment", is_numeric=False, greater_is_better=True, function=words_right("attachment")),
             Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=words_right("tag_accuracy")),
             Metric("span_f1", is_numeric=False, greater_is_better=True, function=SPAN_F1),
-            Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=PREFIX),
-            *(
-                Metric(
-                    f"correct_prefix_depth{depth}",
-                    is_numeric=False,
-                    greater_is_better=True,
-                    function=PREFIX,
-                    concerns=partial(has_depth, depth),
-                )
-                for depth in TESTED_ON
-            ),
         )
     },
 )

@@ -1,4 +1,4 @@
-"""The base of every model that learns a task, whatever it predicts: a label, a score, a text, a tree, facts."""
+"""The base of every model that learns a task, whatever it predicts: a label, a score, a text, a tree."""
 
 import copy
 import logging

@@ -1,7 +1,8 @@
 """Predictions and evaluations, as values."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 
 @dataclass(frozen=True)
@@ -14,8 +15,8 @@ class Prediction:
         score: the predicted score; ``None`` for classification.
         probabilities: probability of every class; for regression the classes are the whole scores. Texts have none.
         text: the generated text; ``None`` for labels and scores.
-        facts: the facts selected for the answer, counted from 0 in the story; ``None`` where there is no story.
         log_probability: the log-probability of the text, length-normalised as in its search.
+        details: plain values that are written beside the answer by their names, such as what it rests on.
     """
 
     id: str
@@ -24,7 +25,7 @@ class Prediction:
     probabilities: Mapping[str, float]
     text: str | None = None
     log_probability: float | None = None
-    facts: tuple[int, ...] | None = None
+    details: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def answer(self) -> str | float:

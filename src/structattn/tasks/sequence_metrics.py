@@ -3,8 +3,7 @@
 BLEU is sacrebleu's: its counts for each sentence, its formula for each weighted sum of counts. A resample of the paired
 bootstrap is thus scored as sacrebleu would score it.
 
-Reference: Papineni et al. (2002), BLEU; Post (2018), A call for clarity in reporting BLEU scores; Kim et al. (2017),
-section 4.1 (the longest correct prefix).
+Reference: Papineni et al. (2002), BLEU; Post (2018), A call for clarity in reporting BLEU scores.
 """
 
 from functools import partial
@@ -14,10 +13,9 @@ from typing import Any
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from structattn.data.formulas import depth_of
 from structattn.data.span_tags import find_spans
 from structattn.errors import require
-from structattn.tasks.sums import Counted, Counts, Sums, Values, share
+from structattn.tasks.sums import Counted, Counts, Values, share
 
 Texts = Shaped[np.ndarray, " example"]
 
@@ -57,26 +55,6 @@ def bleu_score(totals: Float[np.ndarray, "sample count"]) -> Values:
 
 def _bleu() -> Any:
     return require("sacrebleu.metrics", "mt").BLEU(effective_order=True)
-
-
-def prefix_shares(gold: Texts, predicted: Texts) -> Counts:
-    """The share of each text before the first mistake, and 1 (Kim et al. 2017, section 4.1); spaces separate words."""
-    shares = [correct_prefix(text, answer) for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True)]
-    return np.stack([shares, np.ones(len(shares))], axis=1)
-
-
-def correct_prefix(gold: str, predicted: str) -> float:
-    """Length of the longest correct prefix, divided by the length of the text.
-
-    Example:
-        >>> correct_prefix("1 + 2 * 3", "1 + 3 * 3"), correct_prefix("1 + 2", "1 + 2 + 3")
-        (0.4, 1.0)
-    """
-    wanted, given = gold.split(), predicted.split()
-    right = 0
-    while right < min(len(wanted), len(given)) and wanted[right] == given[right]:
-        right += 1
-    return right / len(wanted) if wanted else float(not given)
 
 
 def word_counts(name: str, gold: Texts, predicted: Texts) -> Counts:
@@ -119,24 +97,11 @@ def _by_word(name: str, gold: Texts, predicted: Texts) -> list[tuple[list[str], 
     return pairs
 
 
-def has_depth(depth: int, gold: Texts) -> Shaped[np.ndarray, " example"]:
-    """Which formulas have this depth.
-
-    Example:
-        >>> has_depth(2, np.array(["1 + 2", "( 1 + 2 ) * 3"])).tolist()
-        [False, True]
-    """
-    return np.asarray([depth_of(text) == depth for text in gold.tolist()], dtype=np.bool_)
-
-
 BLEU = Counted(bleu_counts, bleu_score)
 """Papineni et al. (2002); ``bleu_counts`` and ``bleu_score``."""
 
 SPAN_F1 = Counted(span_counts, share)
 """F1 of the spans of all examples."""
-
-PREFIX = Sums(prefix_shares, share)
-"""Mean share of a text before the first mistake."""
 
 
 def words_right(name: str) -> Counted:

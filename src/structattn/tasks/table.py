@@ -7,15 +7,15 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from structattn.data.formulas import TESTED_ON
 from structattn.encoders.table import check_encoder, options_function
 from structattn.errors import ConfigError
-from structattn.lazy import imported, outline
-from structattn.options.checking import check_options, list_options
+from structattn.lazy import imported
+from structattn.options.checking import check_options
 from structattn.tables import Table, named
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
+    from structattn.data import Example
     from structattn.tasks.decoder import Decoder
     from structattn.tasks.model import TaskModel
 
@@ -72,7 +72,6 @@ _TASKS = (
     Task("stsb", format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
     Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
     Task("agreement", format="agreement", labels=("singular", "plural")),
-    Task("fact_selection", format="babi", arity=2, answer="facts", metrics=("accuracy",)),
     Task("attachment", format="conllu", metrics=("attachment",), target="heads", answer="tree"),
     Task("tagging", format="columns", metrics=("tag_accuracy",), answer="tags"),
     Task("span_tagging", format="columns", metrics=("span_f1", "tag_accuracy"), answer="tags"),
@@ -85,13 +84,6 @@ _TASKS = (
         answer="tags",
     ),
     Task("translation", format="parallel", metrics=("bleu",), answer="text"),
-    Task(
-        "transduction",
-        format="parallel",
-        metrics=("correct_prefix", "accuracy", *(f"correct_prefix_depth{depth}" for depth in TESTED_ON)),
-        answer="text",
-        generated="formulas",
-    ),
 )
 
 #: Every task by name.
@@ -125,12 +117,10 @@ DECODERS: Table[Callable[..., "Decoder"]] = Table(
     },
 )
 
-#: From the name of a model that selects facts to its builder.
-FACT_MODELS: Mapping[str, str] = {
-    "memn2n": "structattn.tasks.fact_models:memn2n",
-    "unary": "structattn.tasks.fact_models:unary",
-    "binary": "structattn.tasks.fact_models:binary",
-}
+#: From the name of a generator to the generator: from a number of training examples to training, dev and test data.
+GENERATORS: Table[Callable[[int], tuple[list["Example"], list["Example"], list["Example"]]]] = Table(
+    "generators", "generator", {}
+)
 
 
 def check_decoder(name: str, options: Mapping[str, Any]) -> None:
@@ -141,22 +131,6 @@ def check_decoder(name: str, options: Mapping[str, Any]) -> None:
     """
     DECODERS.check(name)
     check_options(options, options_function(DECODERS, name), f"decoder {name!r}")
-
-
-def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
-    """All options of a model that selects facts, defaults included; nothing is imported.
-
-    Raises:
-        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
-
-    Example:
-        >>> fact_model_options("unary", {"dim": 10})
-        {'dim': 10, 'num_steps': 2, 'num_facts': 25, 'linear_start': 20}
-    """
-    if name not in FACT_MODELS:
-        raise ConfigError(f"unknown encoder {name!r} of a model that selects facts; known: {', '.join(FACT_MODELS)}")
-    function = outline(FACT_MODELS[name])
-    return {**list_options(function), **check_options(options, function, f"encoder {name!r}")}
 
 
 #: From each kind of answer to the model that gives it.
@@ -172,7 +146,6 @@ ANSWERS: Table[ModelKind] = Table(
         "text": ModelKind(
             "structattn.tasks.sequence_model:SequenceModel", frozenset({"decoder", "vectors"}), check_encoder
         ),
-        "facts": ModelKind("structattn.tasks.fact_selection:FactModel", check_encoder=fact_model_options),
         "tags": ModelKind("structattn.tasks.tagging:TaggingModel", frozenset({"classifier", "vectors"}), check_encoder),
         "tree": ModelKind("structattn.tasks.attachment:AttachmentModel", frozenset({"vectors"}), check_encoder),
     },

@@ -44,8 +44,7 @@ class Task:
         target: which of several answers in the file to predict, where its reader offers a choice.
         answer: what the model predicts for an example, which decides the kind of model, see ``MODELS``: a ``label`` (or
             score); a ``text``, which is the label of the example; ``tags``, one for each word, which are the label,
-            separated by spaces; ``facts``, which support the label; or a dependency ``tree``, whose heads are the
-            label.
+            separated by spaces; or a dependency ``tree``, whose heads are the label.
         generated: name of a generator in ``GENERATORS`` that makes the data if no file is given.
         max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
         truncation: whether a longer sentence is truncated, rather than refused. Only tasks whose answer is a label

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from structattn.training.parser_config import ParserConfig
     from structattn.training.pooling import Pooled, PooledDifference, holm, pool
     from structattn.training.preparation import count_parameters
-    from structattn.training.questions import QuestionResult, run_questions
-    from structattn.training.questions_config import QuestionRun
     from structattn.training.result import RunResult
     from structattn.training.run import resume, run
     from structattn.training.significance import (
@@ -52,8 +50,6 @@ __all__ = [
     "PooledDifference",
     "Pretraining",
     "PretrainingConfig",
-    "QuestionResult",
-    "QuestionRun",
     "RunConfig",
     "RunFolder",
     "RunResult",
@@ -80,7 +76,6 @@ __all__ = [
     "read_space",
     "resume",
     "run",
-    "run_questions",
     "save_config",
     "sweep",
     "train",

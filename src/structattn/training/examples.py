@@ -11,13 +11,13 @@ import numpy as np
 
 from structattn.data import Example
 from structattn.data.data_summary import DataSummary, summarise
-from structattn.data.formulas import GENERATORS
 from structattn.data.parses import add_parses
 from structattn.data.readers.formats import all_files_of
 from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
 from structattn.tasks import Task
+from structattn.tasks.table import GENERATORS
 from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig
 from structattn.training.plan import RunPlan, check_generated
 

@@ -217,19 +217,18 @@ def plain(config: Any) -> dict[str, Any]:
 
 
 def prediction_rows(evaluation: "Evaluation", examples: "Iterable[Example]") -> Iterator[dict[str, Any]]:
-    """For each example: id, gold, predicted, class probabilities as scores, facts if there are any, and texts.
+    """For each example: id, gold, predicted, class probabilities as scores, details, and texts.
 
     Args:
         evaluation: evaluation of a model.
         examples: the examples it was evaluated on.
     """
     for prediction, gold, example in zip(evaluation.predictions, evaluation.gold, examples, strict=True):
-        facts = {} if prediction.facts is None else {"facts": list(prediction.facts)}
         yield {
             "id": prediction.id,
             "gold": gold,
             "predicted": prediction.answer,
             "scores": dict(prediction.probabilities),
-            **facts,
+            **prediction.details,
             "texts": [sentence.text for sentence in example.sentences],
         }

@@ -66,8 +66,9 @@ def summary_of(
     """
     answer = model.task.answer
     known = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
+    has_classes = bool(model.labels) and answer != "tags"
     format = format or (model.task.format_of(source) if is_file(source) else "examples")
-    return summarise(examples, name_of(source), format=format, has_classes=answer in ("label", "facts"), **known)
+    return summarise(examples, name_of(source), format=format, has_classes=has_classes, **known)
 
 
 def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:

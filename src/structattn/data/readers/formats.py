@@ -47,7 +47,6 @@ FORMATS: Table[Reader] = Table(
         "brackets": "structattn.data.readers.treebanks:read_bracketed",
         "agreement": "structattn.data.readers.agreement:read_agreement",
         "parallel": "structattn.data.readers.parallel:read_parallel",
-        "babi": "structattn.data.readers.babi:read_babi",
         "parquet": "structattn.data.treebank.parquet:read_parquet",
         "rows": "structattn.data.treebank.example_rows:read_rows",
     },

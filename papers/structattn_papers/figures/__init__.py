@@ -1,0 +1,1 @@
+"""Figures of the papers, from runs: ``python -m structattn_papers.figures.NAME --help``."""

@@ -1,0 +1,287 @@
+"""A queue of runs: one process each, several at a time, interruptible at any moment, with the estimated time left."""
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from statistics import mean
+
+from structattn.errors import StructAttnError
+from structattn.files.json_yaml import read_yaml
+from structattn.training import RunFolder
+from structattn_papers.reproduction.golden import golden_output
+from structattn_papers.reproduction.records import Record, append_record, is_present, read_records, record_of
+from structattn_papers.reproduction.rows import Row
+from structattn_papers.reproduction.studies import record_of_study
+
+# Seconds between two checks of the processes, between two signals to stop one, and until it is killed.
+_PAUSE = 0.2
+_AGAIN = 2.0
+_PATIENCE = 60.0
+
+
+@dataclass(frozen=True)
+class Job:
+    """One run of a row; without a seed, the writing of the row's file."""
+
+    row: Row
+    seed: int | None
+
+    def __str__(self) -> str:
+        return str(self.row) if self.seed is None else f"{self.row} seed {self.seed}"
+
+
+@dataclass(frozen=True)
+class Progress:
+    """What the queue reports when a run has ended.
+
+    Attributes:
+        job: the job that has ended.
+        record: its record; ``None`` if it failed, or wrote a file.
+        failure: why it failed.
+        done: number of runs that have ended.
+        total: number of runs in the queue.
+        left: estimated seconds until all have ended, from the times of recorded runs; ``None`` if there are none.
+    """
+
+    job: Job
+    record: Record | None
+    failure: str | None
+    done: int
+    total: int
+    left: float | None
+
+
+class Queue:
+    """Runs of rows that are not recorded yet.
+
+    An interrupted run is resumed; a finished one is only recorded. A run is repeated if its row's configuration or
+    golden output has changed since it was recorded.
+
+    Attributes:
+        jobs: the runs that are left to do.
+        num_finished: number of runs that are recorded.
+        waiting: rows whose options a study has yet to choose; a queue that is made after the study has them among its
+            jobs.
+
+    Args:
+        rows: the rows, each after those that it needs.
+        seeds: the seeds of each row; its own if ``None``. Studies, and rows that other rows of the queue read, keep
+            their own, as the other rows use one choice or one folder.
+        places: the folder of each place.
+        out: folder for all run folders.
+        program: the command that runs this package.
+
+    Raises:
+        ConfigError: if a row needs a place that is not given.
+    """
+
+    def __init__(
+        self,
+        rows: Sequence[Row],
+        *,
+        seeds: Sequence[int] | None,
+        places: Mapping[str, str],
+        out: str | os.PathLike[str],
+        program: Sequence[str] = (sys.executable, "-m", "structattn"),
+    ) -> None:
+        self._program = list(program)
+        self._out = Path(out).absolute()
+        self._places = {name: os.path.abspath(path) for name, path in places.items()}
+        self._rows = list(rows)
+        self.waiting = [row for row in rows if row.waits_for is not None]
+        rows = [row for row in rows if row.waits_for is None]
+        for row in rows:
+            row.words(self._places_of(row))
+        self._golden = {str(row): golden_output(row) for row in rows}
+        self._seconds = {str(row): [record.seconds for record in read_records(row)] for row in rows}
+        self.jobs: list[Job] = []
+        self.num_finished = 0
+        for row in rows:
+            for seed in self._seeds_of(row, seeds):
+                job = Job(row, seed)
+                if self._is_recorded(job):
+                    self.num_finished += 1
+                else:
+                    self.jobs.append(job)
+
+    def work(self, *, processes: int = 1, hours: float | None = None) -> Iterator[Progress]:
+        """Run the jobs of the queue.
+
+        When time is up, or on an interruption, the runs in progress are stopped; the next call continues them.
+
+        Args:
+            processes: number of runs at a time, each on one core.
+            hours: hours after which to stop; no limit if ``None``.
+
+        Yields:
+            The progress after each run that has ended.
+
+        Raises:
+            KeyboardInterrupt: if this process is interrupted or terminated; the runs are stopped first.
+        """
+        end = time.monotonic() + (hours or 1e9) * 3600
+        waiting, running = list(self.jobs), dict[Job, subprocess.Popen[bytes]]()
+        done, failed = 0, set[str]()
+        with _noting_interruptions() as interruptions, _stopping(running):
+            while (waiting or running) and time.monotonic() < end:
+                unfinished = {str(job.row) for job in (*waiting, *running)}
+                for job in list(waiting):
+                    needed = {f"{job.row.folder.name}/{name}" for name in job.row.needs}
+                    if lacking := sorted(needed & failed):
+                        waiting.remove(job)
+                        done += 1
+                        left = self._left(waiting, running, processes)
+                        yield Progress(job, None, f"not run, as {lacking[0]} failed", done, len(self.jobs), left)
+                    elif len(running) < processes and not needed & unfinished:
+                        waiting.remove(job)
+                        running[job] = self._start(job)
+                time.sleep(_PAUSE)
+                if interruptions:
+                    raise KeyboardInterrupt
+                for job in [job for job, process in running.items() if process.poll() is not None]:
+                    code = running.pop(job).returncode
+                    done += 1
+                    record, failure = self._collect(job, code)
+                    if failure is not None and job.seed in (None, *job.row.seeds[:1]):
+                        failed.add(str(job.row))  # Other rows read the first seed's folder.
+                    left = self._left(waiting, running, processes)
+                    yield Progress(job, record, failure, done, len(self.jobs), left)
+
+    def folder(self, job: Job) -> Path:
+        """The run folder of a job; the folder of the row itself if it writes a file."""
+        place = self._out / job.row.folder.name / job.row.name
+        return place if job.seed is None else place / f"seed{job.seed}"
+
+    def _places_of(self, row: Row) -> dict[str, str]:
+        by_name = {one.name: one for one in self._rows if one.folder == row.folder}
+        needed = {
+            f"run:{name}": str(self.folder(Job(by_name[name], next(iter(by_name[name].seeds), None))))
+            for name in row.needs
+        }
+        return {**self._places, **needed}
+
+    def _is_needed(self, row: Row) -> bool:
+        return any(row.name in other.needs for other in self._rows if other.folder == row.folder)
+
+    def _seeds_of(self, row: Row, seeds: Sequence[int] | None) -> Sequence[int | None]:
+        if row.command == "parse":
+            return [None]
+        return row.seeds if seeds is None or row.space is not None or self._is_needed(row) else seeds
+
+    def _is_recorded(self, job: Job) -> bool:
+        if job.row.writes is not None:
+            return (self.folder(job) / job.row.writes).is_file()
+        golden = self._golden[str(job.row)]
+        is_needed = self._is_needed(job.row)
+        return any(
+            record.seed == job.seed and is_present(record, job.row, golden) for record in read_records(job.row)
+        ) and (not is_needed or RunFolder(self.folder(job)).is_finished)
+
+    def _start(self, job: Job) -> subprocess.Popen[bytes]:
+        folder = self.folder(job)
+        places = self._places_of(job.row)
+        words = [*self._program, *job.row.words(places)]
+        if job.row.writes is not None:
+            folder.mkdir(parents=True, exist_ok=True)
+            words += ["--out", str(folder / job.row.writes)]
+        elif job.row.space is not None:
+            # A study resumes by itself.
+            words += ["--seed", str(job.seed), "--out", str(folder)]
+        else:
+            words += ["--seed", str(job.seed), "--out", str(folder), *self._again(job, places)]
+        folder.parent.mkdir(parents=True, exist_ok=True)
+        with open(self._log(job), "wb") as log:
+            # A session of its own, so that an interruption reaches the run only from this process, and only once.
+            return subprocess.Popen(
+                words,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env={"OMP_NUM_THREADS": "1", **os.environ},
+            )
+
+    def _again(self, job: Job, places: Mapping[str, str]) -> list[str]:
+        """The option for a folder with a run in it: resume a run with the same configuration, or replace another."""
+        folder = RunFolder(self.folder(job))
+        if not folder.config.is_file():
+            return []
+        is_same = job.row.digest_of(read_yaml(folder.config), places) == job.row.digest
+        # A finished run whose record is older than the model must be repeated.
+        is_older = folder.is_finished and any(record.seed == job.seed for record in read_records(job.row))
+        return ["--resume"] if is_same and not is_older else ["--overwrite"]
+
+    def _collect(self, job: Job, code: int) -> tuple[Record | None, str | None]:
+        if code != 0:
+            return None, _last_line(self._log(job)) or f"ended with code {code}"
+        if job.seed is None:
+            return None, None
+        folder, places = self.folder(job), self._places_of(job.row)
+        try:
+            if job.row.space is not None:
+                record = record_of_study(job.row, job.seed, folder, places=places)
+            else:
+                record = record_of(job.row, job.seed, folder, places=places, golden=self._golden[str(job.row)])
+        except StructAttnError as error:
+            return None, str(error)
+        append_record(job.row, record)
+        self._seconds[str(job.row)].append(record.seconds)
+        return record, None
+
+    def _left(
+        self, waiting: Sequence[Job], running: Mapping[Job, subprocess.Popen[bytes]], processes: int
+    ) -> float | None:
+        known = {name: mean(seconds) for name, seconds in self._seconds.items() if seconds}
+        if not known:
+            return None
+        usual = mean(known.values())
+        seconds = sum(known.get(str(job.row), usual) for job in waiting)
+        # Running jobs count half, as they are somewhere in the middle.
+        return (seconds + sum(known.get(str(job.row), usual) for job in running) / 2) / processes
+
+    def _log(self, job: Job) -> Path:
+        folder = self.folder(job)
+        return folder.with_name(f"{folder.name}.log")
+
+
+@contextlib.contextmanager
+def _stopping(running: dict[Job, subprocess.Popen[bytes]]) -> Iterator[None]:
+    """Stop running jobs at the end, as Ctrl-C would, so that nothing is half written; again if a signal got lost."""
+    try:
+        yield
+    finally:
+        deadline = time.monotonic() + _PATIENCE
+        while left := [process for process in running.values() if process.poll() is None]:
+            for process in left:
+                if time.monotonic() < deadline:
+                    process.send_signal(signal.SIGINT)
+                else:
+                    process.kill()
+            with contextlib.suppress(subprocess.TimeoutExpired):
+                left[0].wait(_AGAIN)
+
+
+@contextlib.contextmanager
+def _noting_interruptions() -> Iterator[list[int]]:
+    """Note signals to stop for later: only between two of its steps does a queue know what it has started."""
+    noted: list[int] = []
+    before: dict[int, Callable[..., object] | int | None] = {}
+    if threading.current_thread() is threading.main_thread():
+        for number in (signal.SIGINT, signal.SIGTERM):
+            before[number] = signal.signal(number, lambda number, _: noted.append(number))
+    try:
+        yield noted
+    finally:
+        for stopping, handler in before.items():
+            signal.signal(stopping, handler)
+
+
+def _last_line(log: Path) -> str:
+    lines = log.read_text(encoding="utf-8", errors="replace").strip().splitlines()
+    return lines[-1] if lines else ""
