@@ -3,6 +3,7 @@
 import ast
 import doctest
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -47,10 +48,15 @@ def test_every_place_that_a_page_names_exists(page: Path) -> None:
 
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: str(page.relative_to(ROOT)))
 def test_python_that_a_page_shows_runs(page: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """One namespace for a page; a block with a prompt is also held to the results it prints."""
+    """One namespace for a page; a block with a prompt is also held to the results it prints. A block that begins with
+    the name of a file is also written there, so that what follows can import it."""
     monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
     namespace: dict[str, Any] = {}
     for block in re.findall(r"```python\n(.*?)```", page.read_text(encoding="utf-8"), flags=re.DOTALL):
+        if named := re.match(r"# (\w+)\.py\n", block):
+            (tmp_path / f"{named[1]}.py").write_text(block, encoding="utf-8")
+            sys.modules.pop(named[1], None)
         if ">>>" in block:
             example = doctest.DocTestParser().get_doctest(block, namespace, page.name, str(page), 0)
             runner = doctest.DocTestRunner(optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS)
