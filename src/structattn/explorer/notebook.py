@@ -24,7 +24,7 @@ def explore(
     Args:
         model: a model of a task, as ``structattn.load`` returns it; or several, by the names that are shown.
         items: an example, a sentence, a text, or a pair of these; or a list.
-        parser: finds the trees of texts, as for ``structattn.parse``; by default the parser that a model names.
+        parser: name of the parser of texts, as ``load_parser`` takes it; by default the one that a model names.
             Without any, words become a chain where a model needs a tree.
 
     Returns:

@@ -30,7 +30,7 @@ class MissingTrees:
     Args:
         name: the parser, as ``load_parser`` takes it.
         version: the expected version; a different one is used with a warning.
-        cache: a file that keeps parses, as for ``parse``.
+        cache: a file that keeps parses by text, parser and version, created if missing.
         trusted: whether the parser may be loaded. Third-party code may not if only a model folder names it.
         structures: the kinds of trees that sentences need, ``dependency`` and ``constituency``.
 

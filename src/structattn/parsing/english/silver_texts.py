@@ -34,7 +34,7 @@ def _content(file: Path) -> str:
 def _main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--squad", type=Path, required=True, help="a JSON file of SQuAD, which may be gzipped")
-    parser.add_argument("--mnli", type=Path, required=True, help="a file of MultiNLI in JSON lines, likewise")
+    parser.add_argument("--mnli", type=Path, required=True, help="one of MultiNLI in JSON lines, which may be gzipped")
     files = parser.parse_args()
     texts = {" ".join(text.split()) for text in (*paragraphs(files.squad), *premises(files.mnli))}
     for text in sorted(texts, key=lambda text: hashlib.sha256(text.encode("utf-8")).digest()):
