@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from structattn.data import Example, Vocabulary, collate, read_examples
-from structattn.data.readers import recognise_format
+from structattn.data.readers.formats import recognise_format
 from structattn.errors import ConfigError, ParseError
 from structattn.syntax import Sentence
 

@@ -9,7 +9,8 @@ import pytest
 
 import structattn as sa
 from structattn.data import Example, PhraseTrees
-from structattn.data.readers import read_examples, recognise_format
+from structattn.data.readers import read_examples
+from structattn.data.readers.formats import recognise_format
 from structattn.errors import ParseError
 from structattn.parsing import Document, read_raw_documents
 from structattn.parsing.text_files import read_sentences, resolve_format

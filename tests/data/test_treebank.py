@@ -11,9 +11,9 @@ import pytest
 
 import structattn as sa
 from structattn.cli import main
-from structattn.data.treebank.example_rows import examples_of_rows, read_rows, rows_of, write_rows
+from structattn.data.treebank.example_rows import make_examples, make_rows, read_rows, write_rows
 from structattn.data.treebank.parquet import read_parquet, write_parquet
-from structattn.data.treebank.schema import VERSION_KEY, schema
+from structattn.data.treebank.schema import VERSION_KEY, make_schema
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.data.treebank.word_arrays import read_arrays
 from structattn.data.treebank.writing import write_examples
@@ -109,7 +109,7 @@ def shard(treebank: Path) -> Path:
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_every_field_comes_back(name: str, tmp_path: Path) -> None:
     example = EXAMPLES[name]
-    assert list(examples_of_rows(rows_of(example), "rows")) == [example]
+    assert list(make_examples(make_rows(example), "rows")) == [example]
     write_parquet(tmp_path / "a.parquet", [example])
     (back,) = sa.read_examples(tmp_path / "a.parquet")
     assert back == example
@@ -260,7 +260,7 @@ def damaged(shard: Path, how: str) -> Any:
                     "half a pair": {"part": 2}, "ends missing": {"ends": [1]}}[how]  # fmt: skip
         if how == "half a pair":
             rows = rows[1:]
-        table = arrow.Table.from_pylist(rows, schema=schema())
+        table = arrow.Table.from_pylist(rows, schema=make_schema())
     stream = io.BytesIO()
     parquet.write_table(table, stream)
     return io.BytesIO(stream.getvalue())
@@ -296,9 +296,9 @@ def test_damage_is_named_in_arrays(how: str, shard: Path) -> None:
 
 def test_words_outside_of_their_text_are_refused_in_arrays(tmp_path: Path) -> None:
     for number, (starts, ends) in enumerate([([0, 1], [2, 3]), ([0, 4], [2, 9]), ([2, 0], [3, 1]), ([2, 1], [1, 2])]):
-        rows = rows_of(EXAMPLES["words alone"]) + rows_of(sa.Example(sa.Sentence(["abcd"])))
+        rows = make_rows(EXAMPLES["words alone"]) + make_rows(sa.Example(sa.Sentence(["abcd"])))
         rows[1] |= {"starts": starts, "ends": ends}
-        parquet.write_table(arrow.Table.from_pylist(rows, schema=schema()), tmp_path / f"{number}.parquet")
+        parquet.write_table(arrow.Table.from_pylist(rows, schema=make_schema()), tmp_path / f"{number}.parquet")
         with pytest.raises(ParseError, match="expected words in their order within the text of row 2"):
             list(read_arrays(tmp_path / f"{number}.parquet"))
 
@@ -380,10 +380,10 @@ LARGE = {
 @pytest.mark.parametrize("how", LARGE)
 def test_a_row_holds_no_more_than_text_may(how: str, tmp_path: Path) -> None:
     values, message = LARGE[how]
-    rows = rows_of(EXAMPLES["words alone"]) + rows_of(sa.Example(sa.Sentence(["a"]))) * 2
+    rows = make_rows(EXAMPLES["words alone"]) + make_rows(sa.Example(sa.Sentence(["a"]))) * 2
     rows[2] = {**rows[2], **values}
     path = tmp_path / "a.parquet"
-    parquet.write_table(arrow.Table.from_pylist(rows, schema=schema()), path, row_group_size=2)
+    parquet.write_table(arrow.Table.from_pylist(rows, schema=make_schema()), path, row_group_size=2)
     readers = (sa.read_examples, lambda path: StreamedExamples([str(path)]), read_arrays)
     for read in readers[: 2 if how == "phrases" else 3]:  # arrays are read without phrases
         with pytest.raises(ParseError, match=f"a.parquet: row 3: expected {message}"):

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from structattn.data.readers import recognise_format
+from structattn.data.readers.formats import recognise_format
 from structattn.errors import ConfigError, ParseError
 from structattn.files.json_yaml import naming_description
 from structattn.files.replacing import claim_folder, replace_bytes, replace_folder, replace_text

@@ -10,7 +10,7 @@ import pytest
 import structattn as sa
 from structattn.cli import main
 from structattn.data import RELATIONS
-from structattn.data.readers.formats import FORMATS
+from structattn.data.readers.formats import FORMATS, recognise_format
 from structattn.encoders import BUILDERS, EMBEDDERS
 from structattn.errors import ConfigError
 from structattn.tables import Table
@@ -179,7 +179,7 @@ def test_an_installed_package_brings_rows(installed: Path, capsys: pytest.Captur
     assert capsys.readouterr().out == "hello you!\n"
     words = ["--encoder", "bag", "--data.train", "train.txt", "--data.dev", "train.txt", "--optimization.epochs", "1"]
     assert main(["train", "--task", "mood", *words, "--out", "run", "--device", "cpu"]) == 0, "its format is recognised"
-    assert sa.data.readers.recognise_format("train.txt") == "moods"
+    assert recognise_format("train.txt") == "moods"
     assert sa.load("run").predict(["so fine"])[0].label in ("bad", "good"), "what is installed is trusted"
     prior = sa.priors.Relation("alike", as_mask=True)
     batch = sa.collate([sa.Sentence(["a", "b", "a"])], sa.Vocabulary(["a", "b"]))

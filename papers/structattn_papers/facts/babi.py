@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterator
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place
+from structattn.data.readers.fields import Location
 from structattn.errors import shown
 from structattn.files.text import MAX_WORDS, Source, read_lines
 from structattn.syntax import Sentence
@@ -45,32 +45,32 @@ def read_babi(path: Source) -> Iterator[Example]:
     for line_number, line in read_lines(path):
         if not line.strip():
             continue
-        place = Place(path, line_number)
+        location = Location(path, line_number)
         found = _LINE.fullmatch(line)
         if found is None:
-            raise place.error(f"expected a number, a space and a sentence, got {shown(line, width=40)}")
+            raise location.error(f"expected a number, a space and a sentence, got {shown(line, width=40)}")
         number, text = int(found[1]), found[2]
         if number == 1:
             facts, places, size = [], {}, 0
         elif number != previous + 1:
-            raise place.error(f"expected line {previous + 1} of the story, or 1 for a new one, got {number}")
+            raise location.error(f"expected line {previous + 1} of the story, or 1 for a new one, got {number}")
         previous = number
         fields = text.split("\t")
         words = _words(fields[0])
         size += len(words)
         if number > MAX_FACTS or size > MAX_WORDS:
-            raise place.error(f"expected stories of at most {MAX_FACTS:,} lines and {MAX_WORDS:,} words")
+            raise location.error(f"expected stories of at most {MAX_FACTS:,} lines and {MAX_WORDS:,} words")
         if len(fields) == 1:
             places[number] = len(facts)
             facts.append(words)
             continue
         answer = fields[1].strip()
         if not answer:
-            raise place.error(f"expected an answer after the question, got {shown(line)}")
+            raise location.error(f"expected an answer after the question, got {shown(line)}")
         support = fields[2].split() if len(fields) > 2 else []
         for name in support:
             if not _NUMBER.fullmatch(name) or int(name) not in places:
-                raise place.error(f"expected the numbers of facts before the question, got {shown(name)}")
+                raise location.error(f"expected the numbers of facts before the question, got {shown(name)}")
         story = _story(facts, [places[int(name)] for name in support])
         yield Example((story, Sentence(words)), answer, id=str(count), line=line_number)
         count += 1
@@ -93,7 +93,7 @@ def facts_of(example: Example) -> tuple[tuple[str, ...], ...]:
 
 def support_of(example: Example) -> tuple[int, ...]:
     """The supporting facts, counted from 0, in the order of the file; none if the file names none."""
-    return tuple(int(place) for place in example.sentences[0].metadata.get("support", "").split())
+    return tuple(int(number) for number in example.sentences[0].metadata.get("support", "").split())
 
 
 def _story(facts: list[list[str]], support: list[int]) -> Sentence:

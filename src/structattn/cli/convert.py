@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
 from structattn.data import Example, read_examples
-from structattn.data.readers.formats import check_format, matching_files, recognise_format
-from structattn.data.treebank.writing import ending_of, write_examples
+from structattn.data.readers.formats import check_format, match_files, recognise_format
+from structattn.data.treebank.writing import check_ending, write_examples
 from structattn.errors import ConfigError, ParseError, require
 from structattn.files.text import check_apart, check_readable
 
@@ -35,9 +35,9 @@ def command(
     if shard_size is not None and shard_size < 1:
         raise ConfigError(f"--shard_size: expected at least 1, got {shard_size}")
     check_format(format)
-    if ending_of(target) == ".parquet":
+    if check_ending(target) == ".parquet":
         require("pyarrow", "scale")
-    files = matching_files(source)
+    files = match_files(source)
     for file in files:
         check_readable(file)
         check_apart(file, target)
@@ -73,7 +73,7 @@ def _shards(target: str) -> list[str]:
     """The existing parts of the target: any that are not overwritten would later be read with the new ones."""
     ending = _ending(target)
     try:
-        return matching_files(f"{glob.escape(target.removesuffix(ending))}-{5 * '[0-9]'}{glob.escape(ending)}")
+        return match_files(f"{glob.escape(target.removesuffix(ending))}-{5 * '[0-9]'}{glob.escape(ending)}")
     except ParseError:  # there is none
         return []
 

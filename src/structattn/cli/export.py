@@ -8,7 +8,7 @@ from pathlib import Path
 from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs, data_config, opened
 from structattn.data.model_config import whole_model_folder
-from structattn.data.readers.formats import all_files_of
+from structattn.data.readers.formats import list_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart
 from structattn.options.hardware import Hardware
@@ -47,7 +47,7 @@ def command(
         raise ConfigError(f"OUT: expected a file outside of the model's own folder, got {out}")
     if place.is_dir():
         raise ConfigError(f"OUT: expected a file, such as model.pt2, got the folder {out}")
-    check_apart(RunFolder(run).config, *all_files_of(data or "-"), parses, out)
+    check_apart(RunFolder(run).config, *list_files(data or "-"), parses, out)
     from structattn.tasks.export import export_program
 
     model = hardware.move(training.load_task_model(run, trust_code=trust_code))

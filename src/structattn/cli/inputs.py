@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from structattn.data import Example
 from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
-from structattn.data.readers.formats import all_files_of, check_format
+from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError
 from structattn.files.text import Source, check_readable
 from structattn.parsing.parsers import check_parser
@@ -52,7 +52,7 @@ def check_inputs(
         check_parser(parser)
     for path in (data, parses):
         if path is not None and path != "-":
-            for file in all_files_of(path):
+            for file in list_files(path):
                 check_readable(file)
 
 

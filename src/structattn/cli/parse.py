@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from structattn.cli.inputs import opened
-from structattn.data.readers import matching_files
+from structattn.data.readers.formats import match_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart, is_pipe
 from structattn.options.hardware import Hardware
@@ -130,7 +130,7 @@ def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: An
     """Parse the files of a pattern into a folder; yield a line for each."""
     if folder is None:
         raise ConfigError("--out: expected a folder for the files of a pattern")
-    for one in parse_shards(matching_files(pattern), folder, parser, **settings):
+    for one in parse_shards(match_files(pattern), folder, parser, **settings):
         yield f"{one.source}  {one.sentences:,} sentences, {one.words:,} words"
 
 

@@ -35,6 +35,7 @@ class PhraseTrees:
 
     Raises:
         ConfigError: for an unknown ``source`` or ``unary``.
+        MissingStructure: when it is called with a sentence that lacks the tree that the new one is made from.
 
     Example:
         >>> sentence = Sentence("the old cat sat".split())
@@ -60,11 +61,7 @@ class PhraseTrees:
             raise ConfigError(f"seed of random trees: expected a whole number, got {self.seed!r}")
 
     def __call__(self, sentence: Sentence) -> Sentence:
-        """The sentence with its new phrase tree.
-
-        Raises:
-            MissingStructure: if the sentence lacks the tree that the new one is made from.
-        """
+        """The sentence with its new phrase tree; it must have the tree that this is made from."""
         tree = self._derive(sentence)
         if tree is not None:
             tree = tree.collapsed(self.unary)  # type: ignore[arg-type]  # checked above

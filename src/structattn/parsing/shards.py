@@ -16,7 +16,7 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers import read_examples
 from structattn.data.treebank.example_rows import Row
-from structattn.data.treebank.parquet import opened, write_parquet
+from structattn.data.treebank.parquet import open_parquet, write_parquet
 from structattn.errors import ConfigError, ParseError
 from structattn.files.replacing import replace_text
 from structattn.files.text import is_remote, open_bytes, parse_json, remote_files
@@ -93,7 +93,7 @@ def parse_shard(source: str, target: str, parser: Parser, settings: ParseSetting
 
 def read_record(path: str) -> ShardRecord:
     """Read the record of a finished shard."""
-    with opened(path, ()) as file:
+    with open_parquet(path, ()) as file:
         metadata = file.metadata.metadata or {}
     try:
         return ShardRecord.from_json(metadata.get(_KEY.encode(), b"null"))

@@ -10,9 +10,9 @@ from pathlib import PurePath
 from typing import Any
 
 from structattn.data.readers import FORMATS, read_examples
-from structattn.data.readers.delimited_tables import table_items
+from structattn.data.readers.delimited_tables import read_table
 from structattn.data.readers.fields import Column, Columns
-from structattn.data.readers.json_records import json_items
+from structattn.data.readers.json_records import read_json_records
 from structattn.errors import ConfigError, source_name
 from structattn.files.text import Source, read_lines
 from structattn.options.checking import suggest
@@ -91,13 +91,13 @@ def read_raw_documents(
         >>> list(read_raw_documents(io.StringIO('Review,Sentiment\n"Fine, really",pos\n'), "csv"))
         [Document(text='Fine, really', name='0', metadata={'label': 'pos'})]
     """
-    columns = Columns.given(text_column, label_column, id_column)
+    columns = Columns.from_options(text_column, label_column, id_column)
     delimiter = "\t" if format == "tsv" else None
-    for item in json_items(path, columns) if format == "json" else table_items(path, columns, delimiter):
+    for item in read_json_records(path, columns) if format == "json" else read_table(path, columns, delimiter):
         text, *second = item.texts
         if second:
             names = " and ".join(map(str, item.columns.text or ()))
-            raise item.place.error(f"expected one text, got two in {names}: choose one as text_column")
+            raise item.location.error(f"expected one text, got two in {names}: choose one as text_column")
         label = item.columns.label
         metadata = {} if label is None or item.values[label] is None else {"label": _on_one_line(item.values[label])}
         named = (*(item.columns.text or ()), label, item.columns.id)

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structattn.data import Example
-from structattn.data.readers.formats import Phrases, matching_files, read_examples, reader_of, recognise_format
+from structattn.data.readers.formats import Phrases, find_reader, match_files, read_examples, recognise_format
 from structattn.errors import ConfigError, ParseError, naming
 from structattn.files.text import Source
 from structattn.tasks.combine import COMBINATIONS
@@ -141,7 +141,7 @@ class Task:
         """
         format = self.format_of(path) if format is None else format
         target = None
-        if "target" in inspect.signature(reader_of(format)).parameters:
+        if "target" in inspect.signature(find_reader(format)).parameters:
             # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
             default = "score" if self.is_regression else "class"
             # A line of label and text is recognised by its label.
@@ -161,7 +161,7 @@ class Task:
             # A table of sentences and texts looks like one of sentences and labels.
             return self.format
         try:
-            return recognise_format(matching_files(path)[0])
+            return recognise_format(match_files(path)[0])
         except ParseError:
             if self.format is None:
                 raise

@@ -12,7 +12,7 @@ import numpy as np
 from structattn.data import Example
 from structattn.data.data_summary import DataSummary, summarise
 from structattn.data.parses import add_parses
-from structattn.data.readers.formats import all_files_of
+from structattn.data.readers.formats import list_files
 from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
@@ -188,7 +188,7 @@ def _streamed(data: DataConfig, task: Task) -> "StreamedExamples":
     from structattn.data.treebank.stream import StreamedExamples
 
     dropped = {label for label, renamed in task.relabel.items() if renamed is None}
-    files = all_files_of(data.train or "")
+    files = list_files(data.train or "")
     prepare = functools.partial(_prepared, task)
     return StreamedExamples(files, prepare, dropped=dropped, max_length=task.max_length, cached=data.window)
 

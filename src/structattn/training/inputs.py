@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from structattn.data import Example
 from structattn.data.data_summary import DataSummary, summarise
-from structattn.data.readers.formats import all_files_of, matching_files, read_examples, recognise_format
+from structattn.data.readers.formats import list_files, match_files, read_examples, recognise_format
 from structattn.errors import ParseError, source_name
 from structattn.files.text import Source, is_pipe, read_lines
 from structattn.training.config import DataConfig
@@ -93,7 +93,7 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
 def _other_format(source: Source) -> str:
     """The format of a file without words and tags in columns: a recognised one, or else lines of text."""
     try:
-        name = recognise_format(matching_files(source)[0])
+        name = recognise_format(match_files(source)[0])
     except ParseError:
         return "text"
     return name if name in _RECOGNISED else "text"
@@ -128,7 +128,7 @@ def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
 
 def _are_pairs(source: Source, data: DataConfig) -> bool:
     """Whether the first lines of a file are two texts each, and the first one is not a header."""
-    file = matching_files(source)[0]
+    file = match_files(source)[0]
     if Path(file).name.removesuffix(".gz").endswith(".tsv"):
         return False
     if any(line.count("\t") != 1 for _, line in itertools.islice(read_lines(file), _LOOKED_AT)):
@@ -142,7 +142,7 @@ def _are_pairs(source: Source, data: DataConfig) -> bool:
 
 def _are_sources(source: Source) -> bool:
     """Whether a file has sentences without translations; each line is one, so that the translations stay aligned."""
-    files = all_files_of(source)  # type: ignore[arg-type]  # a path
+    files = list_files(source)  # type: ignore[arg-type]  # a path
     if len(files) != 1 or Path(files[0].removesuffix(".gz")).suffix in _TREES:
         return False
     return not any("\t" in line for _, line in itertools.islice(read_lines(files[0]), _LOOKED_AT))

@@ -7,7 +7,7 @@ from typing import Any
 
 from structattn.data import Example
 from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
-from structattn.data.readers.formats import all_files_of, check_format
+from structattn.data.readers.formats import check_format, list_files
 from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.errors import ConfigError, ParseError
 from structattn.files.text import check_readable, is_parquet, is_pipe
@@ -69,7 +69,7 @@ def plan_run(
         file
         for path in (*paths.values(), data.parses, data.vectors)
         if path is not None
-        for file in all_files_of(path)
+        for file in list_files(path)
         if _is_file(file)
     )
     for file in files:
@@ -151,6 +151,6 @@ def _check_streaming(plan: RunPlan) -> None:
         raise ConfigError("data.streaming: expected neither data.phrases nor folds")
     if config.optimization.batch_tokens is not None:
         raise ConfigError("data.streaming: expected optimization.batch_size, got batch_tokens")
-    for file in all_files_of(data.train):
+    for file in list_files(data.train):
         if not is_parquet(file):
             raise ConfigError(f"data.streaming: expected Parquet files (structattn convert makes them), got {file}")

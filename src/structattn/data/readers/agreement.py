@@ -11,7 +11,7 @@ from itertools import zip_longest
 from pathlib import Path
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Place
+from structattn.data.readers.fields import Location
 from structattn.errors import ParseError, shown
 from structattn.files.text import Source, open_bytes, read_lines
 from structattn.syntax import Sentence
@@ -23,18 +23,9 @@ _COUNT = re.compile(r"[0-9]{1,9}")
 
 
 def read_agreement(path: Source) -> Iterator[Example]:
-    """Agreement items: the words before the verb, labelled with the verb's number.
+    """The words before a verb, labelled ``"singular"`` or ``"plural"``; ``path`` is either file of the pair.
 
-    The sentence is the prefix up to, and without, the verb; the label is ``"singular"`` or ``"plural"``; the metadata
-    of the sentence has ``attractors``, ``verb`` (the right form) and ``wrong_verb``. The number is inferred from the
-    two forms; in the few items where both are the same word, it counts as the plural, which has no ending.
-
-    Args:
-        path: either file of the pair.
-
-    Raises:
-        ParseError: if a file is missing or shorter than the other, a line does not have four fields, a count is not a
-            number, or the word at the position is not the right form.
+    The number of the verb is inferred from its two forms; where both are the same word, it counts as the plural.
     """
     pair = find_pair(path)
     if pair is None:
@@ -45,18 +36,18 @@ def read_agreement(path: Source) -> Iterator[Example]:
     lines = zip_longest(read_lines(text_path), read_lines(gold_path))
     for count, (text, gold) in enumerate(lines):
         if text is None or gold is None:
-            short, other = (text_path, gold_path) if text is None else (gold_path, text_path)
-            raise ParseError(f"expected as many lines as {other.name}, got {count}", file=short)
+            short, long = (text_path, gold_path) if text is None else (gold_path, text_path)
+            raise ParseError(f"expected as many lines as {long.name}, got {count}", file=short)
         words = [word for word in text[1].split(" ") if word and word != _END]
-        place = Place(gold_path, gold[0])
+        location = Location(gold_path, gold[0])
         fields = gold[1].split("\t")
         if len(fields) != 4 or not all(_COUNT.fullmatch(fields[k]) for k in (0, 3)):
             got = shown(gold[1], width=40)
-            raise place.error(f"expected position, right form, wrong form and attractors, got {got}")
+            raise location.error(f"expected position, right form, wrong form and attractors, got {got}")
         position, right, wrong = int(fields[0]), fields[1].lower(), fields[2].lower()
         if position >= len(words) or words[position].lower() != right:
-            found = shown(words[position]) if position < len(words) else f"{len(words)} words"
-            raise place.error(f"expected {shown(fields[1])} at position {position} of the sentence, got {found}")
+            came = shown(words[position]) if position < len(words) else f"{len(words)} words"
+            raise location.error(f"expected {shown(fields[1])} at position {position} of the sentence, got {came}")
         metadata = {"attractors": str(int(fields[3])), "verb": right, "wrong_verb": wrong}
         label = "singular" if _is_singular(right, wrong) else "plural"
         yield Example((Sentence(words[:position], metadata=metadata),), label, id=str(count), line=gold[0])
@@ -69,14 +60,14 @@ def find_pair(path: Source) -> tuple[Path, Path] | None:
     """
     if not isinstance(path, str | os.PathLike):
         return None
-    given = Path(path)
-    stem = given.name.removesuffix(".gz")
-    for own, other in ((".text", ".gold"), (".gold", ".text")):
-        if stem.endswith(own):
-            name = stem.removesuffix(own) + other
-            for candidate in (given.with_name(name + ".gz"), given.with_name(name)):
-                if candidate.is_file():
-                    return (given, candidate) if own == ".text" else (candidate, given)
+    file = Path(path)
+    stem = file.name.removesuffix(".gz")
+    for ending, partner_ending in ((".text", ".gold"), (".gold", ".text")):
+        if stem.endswith(ending):
+            name = stem.removesuffix(ending) + partner_ending
+            for partner in (file.with_name(name + ".gz"), file.with_name(name)):
+                if partner.is_file():
+                    return (file, partner) if ending == ".text" else (partner, file)
     return None
 
 

@@ -128,45 +128,33 @@ def read_examples(
     options: dict[str, Any] = {"target": target, "tokenised": tokenised}
     options |= {"phrases": None if phrases == "none" else phrases}
     options |= {"text_column": text_column, "label_column": label_column, "id_column": id_column}
-    given = {key: value for key, value in options.items() if value is not None}
-    files = matching_files(path)
+    requested = {key: value for key, value in options.items() if value is not None}
+    files = match_files(path)
     if len(files) == 1:
-        return _read(files[0], format, given)
+        return _read(files[0], format, requested)
     return (
         dataclasses.replace(example, id=f"{os.path.basename(file)}/{example.id}")
         for file in files
-        for example in _read(file, format, given)
+        for example in _read(file, format, requested)
     )
 
 
-def matching_files(path: Source) -> list[Any]:
-    """The files that match a pattern such as ``"shards/*.tsv"``, sorted by name; anything else is returned as it is.
-
-    Raises:
-        ParseError: if no file matches.
-    """
+def match_files(path: Source) -> list[Any]:
+    """The files that match a pattern such as ``"shards/*.tsv"``, sorted by name; anything else is returned as it is."""
     if not isinstance(path, str | os.PathLike) or not glob.has_magic(os.fspath(path)) or os.path.exists(path):
         return [path]
     if is_remote(path):
         with remote_files(path) as (files, name):
-            found = sorted(map(files.unstrip_protocol, files.glob(name)))
+            matches = sorted(map(files.unstrip_protocol, files.glob(name)))
     else:
-        found = sorted(glob.glob(os.fspath(path), recursive=True))
-    if not found:
+        matches = sorted(glob.glob(os.fspath(path), recursive=True))
+    if not matches:
         raise ParseError("expected a file that matches this pattern, got none", file=path)
-    return found
+    return matches
 
 
-def files_of(path: str | os.PathLike[str]) -> list[Path]:
-    """The files that a path names: two separated by a comma, or one.
-
-    Raises:
-        ParseError: for more than two.
-
-    Example:
-        >>> [file.name for file in files_of("data/train.de,data/train.en")]
-        ['train.de', 'train.en']
-    """
+def split_paths(path: str | os.PathLike[str]) -> list[Path]:
+    """The files that a path names: two separated by a comma, or one."""
     if os.path.exists(path):  # also of a name that is too long for any file
         return [Path(path)]
     parts = os.fspath(path).split(",")
@@ -175,44 +163,32 @@ def files_of(path: str | os.PathLike[str]) -> list[Path]:
     return [Path(part) for part in parts]
 
 
-def all_files_of(path: str | os.PathLike[str]) -> list[str]:
-    """Every file that a path names: one, two separated by a comma, or those that match a pattern.
-
-    Raises:
-        ParseError: for more than two, or a pattern that nothing matches.
-    """
-    return [os.fspath(file) for one in files_of(path) for file in matching_files(one)]
+def list_files(path: str | os.PathLike[str]) -> list[str]:
+    """Every file that a path names: one, two separated by a comma, or those that match a pattern."""
+    return [os.fspath(file) for part in split_paths(path) for file in match_files(part)]
 
 
 def _read(path: Source, format: str | None, options: Mapping[str, Any]) -> Iterator[Example]:
     name = recognise_format(path) if format is None else format
-    reader = reader_of(name)
+    reader = find_reader(name)
     offered = inspect.signature(read_examples).parameters
-    known = [option for option in list(inspect.signature(reader).parameters)[1:] if option in offered]
+    accepted = [option for option in list(inspect.signature(reader).parameters)[1:] if option in offered]
     for key in options:
-        if key not in known:
-            raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(known) or 'none'}")
-    return _at_least_one(reader(path, **options), name, path)
+        if key not in accepted:
+            raise ConfigError(f"data format {name!r} has no option {key!r}; known: {', '.join(accepted) or 'none'}")
+    return _require_examples(reader(path, **options), name, path)
 
 
 def check_format(name: str | None) -> None:
-    """Refuse an unknown format; ``None`` is recognised from the file.
-
-    Raises:
-        ConfigError: the message lists the known ones.
-    """
+    """Refuse an unknown format; ``None`` is recognised from the file."""
     if name is not None and ":" in name:
-        reader_of(name)
+        find_reader(name)
     elif name is not None:
         FORMATS.check(name)
 
 
-def reader_of(format: str) -> Reader:
-    """The reader of a data format: a row of ``FORMATS``, or ``module:function``.
-
-    Raises:
-        ConfigError: for an unknown format, or an address without a function.
-    """
+def find_reader(format: str) -> Reader:
+    """The reader of a data format: a row of ``FORMATS``, or ``module:function``."""
     if ":" not in format:
         return FORMATS.find(format)
     reader: Reader = named(format, "data format", callable, "a function")
@@ -220,12 +196,7 @@ def reader_of(format: str) -> Reader:
 
 
 def recognise_format(path: Source) -> str:
-    """The name of the format of a file, from its name and its first line.
-
-    Raises:
-        ConfigError: for a stream or a pipe, which cannot be read a second time.
-        ParseError: if the file is missing, empty, or looks like no known format.
-    """
+    """The name of the format of a file, from its name and its first line; a stream or a pipe is refused."""
     if not isinstance(path, str | os.PathLike) or is_pipe(path):
         raise ConfigError(f"expected the format of {source_name(path)}, got none; known: {', '.join(FORMATS)}")
     if is_parquet(path):
@@ -246,7 +217,7 @@ def recognise_format(path: Source) -> str:
     if name.endswith(".csv") or is_table_header(line):
         return "csv"
     if name.endswith((".conllu", ".conll")) or line.startswith("# ") or re.match(r"1(-\d+)?\t([^\t]*\t){8}", line):
-        return "documents" if _labels_documents(path) else "conllu"
+        return "documents" if _has_documents(path) else "conllu"
     if find_pair(path) is not None:
         return "agreement"
     if name.endswith((".json", ".jsonl")) and not line.startswith("{"):
@@ -254,7 +225,7 @@ def recognise_format(path: Source) -> str:
     if line.lstrip().startswith("("):
         return "sst" if re.match(r"\s*\([0-4]\s", line) else "brackets"
     if line.startswith("{"):
-        keys = _keys(line)
+        keys = _parse_keys(line)
         return "snli" if "sentence1_parse" in keys else "rows" if is_row(keys) else "json"
     if re.match(r"\s*\[\s*(\{|$)", line):
         return "json"
@@ -270,7 +241,7 @@ def recognise_format(path: Source) -> str:
     )
 
 
-def _labels_documents(path: Source) -> bool:
+def _has_documents(path: Source) -> bool:
     """Whether the first sentence of a treebank begins a document and gives its label."""
     lines = (line for _, line in itertools.islice(read_lines(path), MAX_WORDS))
     comments = itertools.takewhile(lambda line: line.startswith("#"), lines)
@@ -278,14 +249,14 @@ def _labels_documents(path: Source) -> bool:
     return "label" in keys and not keys.isdisjoint(("newdoc", "newdoc id"))
 
 
-def _keys(line: str) -> set[str]:
+def _parse_keys(line: str) -> set[str]:
     try:
         return set(parse_json(line))
     except (ValueError, TypeError):
         return set()
 
 
-def _at_least_one(examples: Iterator[Example], name: str, path: Source) -> Iterator[Example]:
+def _require_examples(examples: Iterator[Example], name: str, path: Source) -> Iterator[Example]:
     empty = True
     for example in examples:
         empty = False

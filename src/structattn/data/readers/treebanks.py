@@ -8,9 +8,9 @@ from typing import get_args
 
 from structattn.data.example import Example
 from structattn.data.joining import join_sentences
-from structattn.data.readers.fields import TARGETS, Place, check_target, label_of
+from structattn.data.readers.fields import TARGETS, Location, check_target, parse_label
 from structattn.data.readers.formats import Phrases
-from structattn.data.readers.json_records import json_objects
+from structattn.data.readers.json_records import read_json_objects
 from structattn.data.span_tags import tag_spans
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
 from structattn.files.text import MAX_LINE, MAX_PHRASE_WORDS, MAX_WORDS, Source, read_lines
@@ -24,17 +24,9 @@ _PHRASE_RELATIONS = frozenset(("det", "amod", "nummod", "compound", "flat", "nmo
 
 
 def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
-    """Stanford Sentiment Treebank (Socher et al. 2013): one tree per line, labels from 0 to 4 on all phrases and words.
+    """Stanford Sentiment Treebank (Socher et al. 2013): a tree per line, labels from 0 to 4 on all phrases and words.
 
-    The example's label is its root's. With ``phrases="weighted"`` a neutral phrase has a quarter of the weight of other
-    examples, as in the code of DiSAN (Shen et al. 2018), which repeats all other phrases and the sentences four times.
-    The id is the number of the tree, or for a phrase ``tree/phrase``, with phrases numbered from the root, parents
-    first.
-
-    Raises:
-        ConfigError: for an unknown value of ``phrases``.
-        ParseError: for malformed brackets, a phrase or word whose label is not from 0 to 4, or a tree whose phrases
-            have more than ``MAX_PHRASE_WORDS`` words together.
+    With ``phrases="weighted"`` a neutral phrase has a quarter of the weight of other examples, as in DiSAN's code.
     """
     if phrases not in get_args(Phrases):
         raise ConfigError(f"unknown value {phrases!r} for phrases; known: {', '.join(get_args(Phrases))}")
@@ -43,7 +35,7 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
     for number, line in read_lines(path):
         if not line.strip():
             continue
-        tree = _tree(line, Place(path, number))
+        tree = _parse_tree(line, Location(path, number))
         subtrees = tree.labelled_subtrees()
         labels = {*tree.tags, *(label for label, _, _ in tree.spans)}
         if not subtrees or subtrees[0][2] - subtrees[0][1] != len(tree.words) or not labels <= _SST_LABELS:
@@ -54,7 +46,7 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
                 line=number,
             )
         if phrases == "none":
-            yield _sst_example(tree, subtrees[0][0], str(count), number)
+            yield _make_sst_example(tree, subtrees[0][0], str(count), number)
         else:
             if sum(end - start for _, start, end in subtrees) > MAX_PHRASE_WORDS:
                 message = f"expected phrases of at most {MAX_PHRASE_WORDS:,} words together"
@@ -65,45 +57,35 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
                     if key in seen:
                         continue
                     seen.add(key)
-                light = phrases == "weighted" and index > 0 and label == _NEUTRAL
+                weight = _LIGHT if phrases == "weighted" and index > 0 and label == _NEUTRAL else 1.0
                 name = f"{count}/{index}" if index else str(count)
-                yield _sst_example(_part(tree, start, end), label, name, number, weight=_LIGHT if light else 1.0)
+                yield _make_sst_example(_cut_phrase(tree, start, end), label, name, number, weight=weight)
         count += 1
 
 
 def read_snli(path: Source) -> Iterator[Example]:
     """SNLI (Bowman et al. 2015) as published: JSON lines with Penn parses of both sentences.
 
-    Words are the leaves of the parses; dependency trees are derived from the parses by head rules. Pairs without a
-    majority label (``-``) are dropped.
-
-    Raises:
-        ParseError: for a line that is not a JSON object with the keys ``gold_label``, ``sentence1_parse`` and
-            ``sentence2_parse``, or a malformed parse.
+    Pairs without a majority label (``-``) are dropped; dependency trees are derived from the parses by head rules.
     """
-    for place, item in json_objects(path):
-        if not all(isinstance(item.get(key), str) for key in _SNLI_KEYS):
-            found = ", ".join(item)[:80]
-            raise place.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {found}")
-        if item["gold_label"] == "-":
+    for location, record in read_json_objects(path):
+        if not all(isinstance(record.get(key), str) for key in _SNLI_KEYS):
+            keys = ", ".join(record)[:80]
+            raise location.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {keys}")
+        if record["gold_label"] == "-":
             continue
         sentences = []
         for key in _SNLI_KEYS[1:]:
-            tree = _tree(item[key], place)
-            sentences.append(_penn_sentence(tree, dependency=tree.to_dependency()))
-        label = label_of(item["gold_label"], place, target="class")
-        yield Example(sentences, label, id=str(item.get("pairID", "")), line=place.own_line)
+            tree = _parse_tree(record[key], location)
+            sentences.append(_make_penn_sentence(tree, dependency=tree.to_dependency()))
+        label = parse_label(record["gold_label"], location, target="class")
+        yield Example(sentences, label, id=str(record.get("pairID", "")), line=location.example_line)
 
 
 def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
-    """CoNLL-U sentences; the label is the comment ``# label = ...`` and the id ``# sent_id = ...``.
+    """CoNLL-U sentences; the label is the comment ``# label = ...``, the id ``# sent_id = ...``.
 
-    With other targets the label has one answer for each word of the sentence, separated by spaces: ``heads``, the CoNLL
-    ids of the heads; ``tags``, the universal tags; ``noun_phrases``, the base noun phrases as BIO tags. It is ``None``
-    if the sentence lacks the structure that it is made from.
-
-    Raises:
-        ParseError: as ``read_conllu``; or for a label that does not fit ``target``.
+    The targets ``heads``, ``tags`` and ``noun_phrases`` have an answer for each word instead, separated by spaces.
     """
     check_target(target, (*TARGETS, *_OF_WORDS))
     for count, sentence in enumerate(read_conllu(path)):
@@ -114,17 +96,17 @@ def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
             yield Example((sentence,), None if answers is None else " ".join(answers), id=name)
             continue
         try:
-            label = None if text is None else label_of(text, Place(path, 0), target=target)
+            label = None if text is None else parse_label(text, Location(path, 0), target=target)
         except ParseError as error:
             raise ParseError(f"sentence {name}: {error.message}", file=path) from None
         yield Example((sentence,), label, id=name)
 
 
-def _heads(sentence: Sentence) -> list[str] | None:
+def _list_heads(sentence: Sentence) -> list[str] | None:
     return None if sentence.dependency is None else list(map(str, sentence.dependency.heads))
 
 
-def _noun_phrases(sentence: Sentence) -> list[str] | None:
+def _tag_noun_phrases(sentence: Sentence) -> list[str] | None:
     try:
         return tag_spans(find_noun_phrases(sentence), len(sentence))
     except MissingStructure:
@@ -132,18 +114,17 @@ def _noun_phrases(sentence: Sentence) -> list[str] | None:
 
 
 _OF_WORDS: Mapping[str, Callable[[Sentence], Sequence[str] | None]] = {
-    "heads": _heads,
+    "heads": _list_heads,
     "tags": lambda sentence: sentence.tags,
-    "noun_phrases": _noun_phrases,
+    "noun_phrases": _tag_noun_phrases,
 }
 """The targets with an answer for each word."""
 
 
 def find_noun_phrases(sentence: Sentence) -> list[tuple[int, int, str]]:
-    """Start, end and universal tag of the head of each noun phrase in a UD tree that contains no other noun phrase.
+    """Start, end and universal tag of the head of each noun phrase of a UD tree that contains no other one.
 
-    The span of a NOUN, PROPN or PRON grows to both sides while the neighbouring word depends, as determiner, adjective,
-    number, possessor, compound or flat part, on a word in the span; a span inside another one is dropped.
+    The span of a NOUN, PROPN or PRON grows while the next word is a det, amod, nummod, compound, ... of a word in it.
     """
     tree, tags = sentence.dependency, sentence.tags
     if tree is None or tags is None or tree.labels is None:
@@ -166,34 +147,30 @@ def find_noun_phrases(sentence: Sentence) -> list[tuple[int, int, str]]:
 
 
 def read_bracketed(path: Source) -> Iterator[Example]:
-    """Penn-style brackets, without labels: traces, function tags and indices are removed.
-
-    Raises:
-        ParseError: as ``read_brackets``.
-    """
+    """Penn-style brackets, without labels: traces, function tags and indices are removed."""
     for count, tree in enumerate(read_brackets(path)):
         plain = tree.without_empty_leaves().without_function_tags()
-        yield Example((_penn_sentence(plain),), id=str(count))
+        yield Example((_make_penn_sentence(plain),), id=str(count))
 
 
-def _tree(text: str, place: Place) -> ConstituencyTree:
+def _parse_tree(text: str, location: Location) -> ConstituencyTree:
     try:
         return ConstituencyTree.from_brackets(text)
     except ParseError as error:
-        raise place.error(error.message) from None
+        raise location.error(error.message) from None
 
 
-def _penn_sentence(tree: ConstituencyTree, dependency: DependencyTree | None = None) -> Sentence:
+def _make_penn_sentence(tree: ConstituencyTree, dependency: DependencyTree | None = None) -> Sentence:
     tags = [tag for tag in tree.tags if tag is not None]
     complete = tags if len(tags) == len(tree.words) else None
     return Sentence(tree.words, complete, dependency, tree)
 
 
-def _sst_example(tree: ConstituencyTree, label: str, name: str, line: int, *, weight: float = 1.0) -> Example:
+def _make_sst_example(tree: ConstituencyTree, label: str, name: str, line: int, *, weight: float = 1.0) -> Example:
     return Example((Sentence(tree.words, constituency=tree),), label, id=name, weight=weight, line=line)
 
 
-def _part(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
+def _cut_phrase(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTree:
     """The tree over the words ``start`` to ``end``, which must be one of its phrases or words."""
     if (start, end) == (0, len(tree.words)):
         return tree
@@ -209,39 +186,25 @@ _OF_A_SENTENCE = ("sent_id", "text")
 
 
 def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
-    r"""CoNLL-U in which each ``# newdoc`` starts an example, as ``structattn parse`` writes it.
+    """CoNLL-U in which each ``# newdoc`` starts an example, as ``structattn parse`` writes it.
 
-    The label is the comment ``# label = ...`` of the first sentence, the id that of ``# newdoc id = ...``. The words
-    and trees of the sentences are joined side by side; ``PhraseTrees`` puts a root over them.
-
-    Raises:
-        ParseError: as ``read_conllu``; if a sentence comes before any ``# newdoc``; for a label that does not fit
-            ``target``, or a document of more than ``MAX_WORDS`` words or ``MAX_LINE`` characters.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "reviews.conllu"
-        >>> row = "1\tFine\t_\t_\t_\t_\t0\troot\t_\t_\n\n"
-        >>> _ = path.write_text(f"# newdoc id = a\n# label = good\n{row}{row}")
-        >>> (example,) = read_documents(path)
-        >>> example.sentences[0].words, example.sentences[0].dependency.heads, example.label, example.id
-        (('Fine', 'Fine'), (0, 0), 'good', 'a')
+    The label is the first sentence's ``# label = ...``; ``PhraseTrees`` puts a root over the trees side by side.
     """
     check_target(target)
-    for count, sentences in enumerate(_grouped(path)):
+    for count, sentences in enumerate(_group_documents(path)):
         metadata = {key: value for key, value in sentences[0].metadata.items() if key not in _OF_A_SENTENCE}
         name = metadata.get("newdoc id") or str(count)
         text = metadata.get("label")
         try:
-            label = None if text is None else label_of(text, Place(path, 0), target=target)
+            label = None if text is None else parse_label(text, Location(path, 0), target=target)
         except ParseError as error:
             raise ParseError(f"document {name}: {error.message}", file=path) from None
         document = dataclasses.replace(join_sentences(sentences), metadata=metadata)
         yield Example((document,), label, id=name)
 
 
-def _grouped(path: Source) -> Iterator[list[Sentence]]:
-    for number, sentences in itertools.groupby(_numbered(path), key=lambda pair: pair[0]):
+def _group_documents(path: Source) -> Iterator[list[Sentence]]:
+    for number, sentences in itertools.groupby(_number_documents(path), key=lambda pair: pair[0]):
         if number == 0:
             raise ParseError("expected a comment '# newdoc' at the first sentence, got none", file=path)
         document = []
@@ -249,15 +212,15 @@ def _grouped(path: Source) -> Iterator[list[Sentence]]:
         for _, sentence in sentences:
             document.append(sentence)
             words += max(1, len(sentence))
-            kept = itertools.chain(sentence.words, sentence.metadata.values(), sentence.comments, *sentence.rows)
-            characters += sum(map(len, kept))
+            texts = itertools.chain(sentence.words, sentence.metadata.values(), sentence.comments, *sentence.rows)
+            characters += sum(map(len, texts))
             if words > MAX_WORDS or characters > MAX_LINE:
                 limits = f"{MAX_WORDS:,} words and {MAX_LINE:,} characters"
                 raise ParseError(f"expected documents of at most {limits}, document {number} has more", file=path)
         yield document
 
 
-def _numbered(path: Source) -> Iterator[tuple[int, Sentence]]:
+def _number_documents(path: Source) -> Iterator[tuple[int, Sentence]]:
     """Each sentence with the number of its document, counted from 1."""
     number = 0
     for sentence in read_conllu(path):

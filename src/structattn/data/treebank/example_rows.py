@@ -11,7 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.readers.json_records import json_objects
+from structattn.data.readers.json_records import read_json_objects
 from structattn.errors import ParseError
 from structattn.files.replacing import replace_text
 from structattn.files.text import Source
@@ -24,51 +24,30 @@ _COLUMNS = {"lemmas": 2, "xpos": 4, "features": 5, "enhanced": 8, "misc": 9}
 _NUM_COLUMNS = 10
 
 
-def rows_of(example: Example) -> list[Row]:
-    """One row for each sentence of an example; unknown values are ``None``.
-
-    Words, tags, heads and labels are those of the sentence's fields, not of its CoNLL-U rows.
-
-    Example:
-        >>> (row,) = rows_of(Example(Sentence(["It", "'s"], metadata={"text": "It's"}), "fine", id="7"))
-        >>> row["text"], row["starts"], row["ends"], row["answer"], row["metadata"]
-        ("It's", [0, 2], [2, 4], 'fine', [{'key': 'text', 'value': None}])
-    """
+def make_rows(example: Example) -> list[Row]:
+    """One row for each sentence of an example; unknown values are ``None``."""
     label = example.label
-    known = {
+    shared = {
         "id": example.id,
         "answer": label if isinstance(label, str) else None,
         "score": label if isinstance(label, float) else None,
         "weight": example.weight,
     }
-    return [{**_row(sentence, known), **known, "part": part} for part, sentence in enumerate(example.sentences)]
+    return [{**_make_row(sentence, shared), **shared, "part": part} for part, sentence in enumerate(example.sentences)]
 
 
-def examples_of_rows(rows: Iterable[Mapping[str, Any]], file: object) -> Iterator[Example]:
-    """The examples of rows; two rows are a pair if the second says so.
-
-    Args:
-        rows: as ``rows_of`` makes them; missing values count as ``None``.
-        file: for errors.
-
-    Raises:
-        ParseError: if a row contradicts itself; the message gives its number, from 1.
-
-    Example:
-        >>> pair = Example((Sentence(["a", "dog"], ["DET", "NOUN"]), Sentence([])), 0.5, id="7", weight=2.0)
-        >>> list(examples_of_rows(rows_of(pair), "pairs")) == [pair]
-        True
-    """
+def make_examples(rows: Iterable[Mapping[str, Any]], file: object) -> Iterator[Example]:
+    """The examples of rows, in which missing values count as ``None``; two rows are a pair if the second says so."""
     numbered = itertools.chain(enumerate(rows, start=1), [(0, {"part": 0})])
     first: tuple[Mapping[str, Any], list[Sentence]] | None = None
     for number, row in numbered:
         if first is not None and not (row.get("part") and number):
-            yield _example(*first)
+            yield _make_example(*first)
             first = None
         if not number:
             return
         try:
-            sentence = _sentence(row)
+            sentence = _make_sentence(row)
         except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
             reason = f"it has no {error}" if isinstance(error, KeyError) else error
             raise ParseError(f"row {number}: expected a sentence, but {reason}", file=file) from None
@@ -80,23 +59,18 @@ def examples_of_rows(rows: Iterable[Mapping[str, Any]], file: object) -> Iterato
             first[1].append(sentence)
 
 
-def text_hash(text: str) -> bytes:
-    """The first 16 bytes of the SHA-256 of a text.
-
-    Example:
-        >>> text_hash("").hex()
-        'e3b0c44298fc1c149afbf4c8996fb924'
-    """
+def hash_text(text: str) -> bytes:
+    """The first 16 bytes of the SHA-256 of a text."""
     return hashlib.sha256(text.encode()).digest()[:16]
 
 
-def _row(sentence: Sentence, known: Mapping[str, Any]) -> Row:
-    text, starts, ends = _placed(sentence)
+def _make_row(sentence: Sentence, shared: Mapping[str, Any]) -> Row:
+    text, starts, ends = _place_words(sentence)
     tree = sentence.dependency
     parser, _, version = sentence.metadata.get("parser", "").rpartition(" ")
     row = {
         "text": text,
-        "text_hash": text_hash(text),
+        "text_hash": hash_text(text),
         "starts": starts,
         "ends": ends,
         "heads": None if tree is None else list(tree.heads),
@@ -110,23 +84,23 @@ def _row(sentence: Sentence, known: Mapping[str, Any]) -> Row:
             for name, matrix in sentence.relations.items()
         ]
         or None,
-        **_columns(sentence),
-        **_phrases(sentence),
+        **_make_columns(sentence),
+        **_make_phrases(sentence),
     }
-    repeated = _repeated({**known, **row})
+    repeated = _find_repeated({**shared, **row})
     row["metadata"] = [
         {"key": key, "value": None if repeated.get(key) == value else value} for key, value in sentence.metadata.items()
     ]
     return row
 
 
-def _repeated(row: Mapping[str, Any]) -> dict[str, Any]:
+def _find_repeated(row: Mapping[str, Any]) -> dict[str, Any]:
     """The metadata that columns already contain."""
     parser = None if row.get("parser") is None else f"{row['parser']} {row['parser_version']}"
     return {"text": row["text"], "sent_id": row.get("id"), "label": row.get("answer"), "parser": parser}
 
 
-def _placed(sentence: Sentence) -> tuple[str, list[int], list[int]]:
+def _place_words(sentence: Sentence) -> tuple[str, list[int], list[int]]:
     """A text, and where its words begin and end in it."""
     text = sentence.metadata.get("text", "")
     starts, ends = [], []
@@ -143,24 +117,24 @@ def _placed(sentence: Sentence) -> tuple[str, list[int], list[int]]:
     else:
         if "text" in sentence.metadata:
             return text, starts, ends
-    ends = [end + place for place, end in enumerate(itertools.accumulate(map(len, sentence.words)))]
+    ends = [end + index for index, end in enumerate(itertools.accumulate(map(len, sentence.words)))]
     starts = [end - len(word) for word, end in zip(sentence.words, ends, strict=True)]
     return " ".join(sentence.words), starts, ends
 
 
-def _columns(sentence: Sentence) -> Row:
+def _make_columns(sentence: Sentence) -> Row:
     """The columns of CoNLL-U other than words, tags, heads and labels."""
     rows = sentence.rows
     words = [row for row in rows if row[0].isdecimal()]
-    found: Row = {}
-    for name, place in _COLUMNS.items():
-        values = [row[place] for row in words]
-        found[name] = values if any(value != "_" for value in values) else None
-    others = [{"row": place, "line": "\t".join(row)} for place, row in enumerate(rows) if not row[0].isdecimal()]
-    return {**found, "lines": others or None}
+    columns: Row = {}
+    for name, index in _COLUMNS.items():
+        values = [row[index] for row in words]
+        columns[name] = values if any(value != "_" for value in values) else None
+    lines = [{"row": index, "line": "\t".join(row)} for index, row in enumerate(rows) if not row[0].isdecimal()]
+    return {**columns, "lines": lines or None}
 
 
-def _phrases(sentence: Sentence) -> Row:
+def _make_phrases(sentence: Sentence) -> Row:
     tree = sentence.constituency
     if tree is None:
         return {"spans": None, "phrase_tags": None, "phrase_words": None}
@@ -172,31 +146,30 @@ def _phrases(sentence: Sentence) -> Row:
     }
 
 
-def _example(row: Mapping[str, Any], sentences: Sequence[Sentence]) -> Example:
+def _make_example(row: Mapping[str, Any], sentences: Sequence[Sentence]) -> Example:
     answer, score = row.get("answer"), row.get("score")
     weight = row.get("weight")
     label = score if answer is None else answer
     return Example(tuple(sentences), label, id=row.get("id") or "", weight=1.0 if weight is None else weight)
 
 
-def _sentence(row: Mapping[str, Any]) -> Sentence:
+def _make_sentence(row: Mapping[str, Any]) -> Sentence:
     text = row["text"]
     words = [text[start:end] for start, end in zip(row["starts"], row["ends"], strict=True)]
     heads, tags, spans = row.get("heads"), row.get("tags"), row.get("spans")
     phrases = None
     if spans is not None:
-        own = row.get("phrase_tags")
-        of_words = words if row.get("phrase_words") is None else row["phrase_words"]
+        phrase_tags = row.get("phrase_tags")
+        phrase_words = words if row.get("phrase_words") is None else row["phrase_words"]
         triples = [(span["label"], span["start"], span["end"]) for span in spans]
-        phrases = ConstituencyTree(of_words, triples, tags=tags if own is None else own)
-    repeated = _repeated(row)
-    metadata = {
-        one["key"]: repeated[one["key"]] if one["value"] is None else one["value"] for one in row.get("metadata") or ()
-    }
+        phrases = ConstituencyTree(phrase_words, triples, tags=tags if phrase_tags is None else phrase_tags)
+    repeated = _find_repeated(row)
+    pairs = [(entry["key"], entry["value"]) for entry in row.get("metadata") or ()]
+    metadata = {key: repeated[key] if value is None else value for key, value in pairs}
     size = len(words)
     relations = {
-        one["name"]: [one["values"][size * place : size * (place + 1)] for place in range(size)]
-        for one in row.get("relations") or ()
+        entry["name"]: [entry["values"][size * index : size * (index + 1)] for index in range(size)]
+        for entry in row.get("relations") or ()
     }
     plain = Sentence(
         words,
@@ -207,50 +180,33 @@ def _sentence(row: Mapping[str, Any]) -> Sentence:
         metadata=metadata,
         comments=row.get("comments") or (),
     )
-    rows = _rows(plain, row)
+    rows = _restore_rows(plain, row)
     if not rows:
         return plain
     values = (plain.words, plain.tags, plain.dependency, plain.constituency, plain.relations)
     return Sentence(*values, metadata=plain.metadata, comments=plain.comments, rows=rows)
 
 
-def _rows(sentence: Sentence, row: Mapping[str, Any]) -> list[tuple[str, ...]]:
+def _restore_rows(sentence: Sentence, row: Mapping[str, Any]) -> list[tuple[str, ...]]:
     """The lines of CoNLL-U, if they contain more than the fields of a sentence."""
-    given = {place: row[name] for name, place in _COLUMNS.items() if row.get(name) is not None}
+    columns_read = {index: row[name] for name, index in _COLUMNS.items() if row.get(name) is not None}
     lines = row.get("lines") or ()
-    if not given and not lines:
+    if not columns_read and not lines:
         return []
     columns = list(zip(*conllu_rows(sentence), strict=True)) or [()] * _NUM_COLUMNS
-    rows = list(zip(*(given.get(place, column) for place, column in enumerate(columns)), strict=True))
-    for one in lines:
-        rows.insert(one["row"], tuple(one["line"].split("\t")))
+    rows = list(zip(*(columns_read.get(index, column) for index, column in enumerate(columns)), strict=True))
+    for line in lines:
+        rows.insert(line["row"], tuple(line["line"].split("\t")))
     return rows
 
 
 def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
-    """Write examples as JSON lines, one per sentence; the file appears whole or not at all.
-
-    Args:
-        path: the file; compressed when the name ends in ``.gz``.
-        examples: the examples.
-
-    Returns:
-        The number of sentences.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> from structattn.data.treebank.example_rows import read_rows
-        >>> from structattn.syntax import Sentence
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.jsonl"
-        >>> example = Example((Sentence(["a", "dog"]), Sentence(["an", "animal"])), "entailment", id="1")
-        >>> write_rows(path, [example]), list(read_rows(path)) == [example]
-        (2, True)
-    """
+    """Write examples as JSON lines, one per sentence; returns the number of sentences."""
     count = 0
     with replace_text(path) as stream:
-        for row in (row for example in examples for row in rows_of(example)):
-            known = {name: value for name, value in row.items() if value is not None}
-            stream.write(json.dumps({**known, "text_hash": row["text_hash"].hex()}, ensure_ascii=False) + "\n")
+        for row in (row for example in examples for row in make_rows(example)):
+            present = {name: value for name, value in row.items() if value is not None}
+            stream.write(json.dumps({**present, "text_hash": row["text_hash"].hex()}, ensure_ascii=False) + "\n")
             count += 1
     return count
 
@@ -260,19 +216,10 @@ _MARKS = ("text", "starts", "ends")
 
 
 def is_row(keys: Collection[str]) -> bool:
-    """Whether a JSON object with these keys is a row of the treebank.
-
-    Example:
-        >>> is_row(["id", "text"]), is_row(["text", "starts", "ends", "heads"])
-        (False, True)
-    """
+    """Whether a JSON object with these keys is a row of the treebank."""
     return all(key in keys for key in _MARKS)
 
 
 def read_rows(path: Source) -> Iterator[Example]:
-    """Stream the examples that ``structattn convert`` wrote as JSON lines.
-
-    Raises:
-        ParseError: for anything but a JSON object, or a row that contradicts itself; the message gives its number.
-    """
-    return examples_of_rows((row for _, row in json_objects(path)), path)
+    """Stream the examples that ``structattn convert`` wrote as JSON lines."""
+    return make_examples((row for _, row in read_json_objects(path)), path)

@@ -7,8 +7,8 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.treebank.example_rows import Row, examples_of_rows, rows_of
-from structattn.data.treebank.schema import NAMES, check_limits, check_schema, in_own_types, schema
+from structattn.data.treebank.example_rows import Row, make_examples, make_rows
+from structattn.data.treebank.schema import NAMES, cast_columns, check_limits, check_schema, make_schema
 from structattn.errors import ParseError, require
 from structattn.files.replacing import replace_bytes
 from structattn.files.text import Source, open_bytes
@@ -25,29 +25,9 @@ def write_parquet(
     note: Callable[[Row], object] | None = None,
     about: Callable[[], Mapping[str, str]] | None = None,
 ) -> int:
-    """Write examples as Parquet; the file appears whole or not at all.
+    """Write examples in row groups, the unit of shuffled reading; returns the number of sentences.
 
-    Args:
-        path: the file; ``s3://`` and the like go through fsspec.
-        examples: the examples; ``group_size`` rows are in memory at a time.
-        group_size: rows of a row group, the unit of shuffled reading; both sentences of a pair are in one.
-        note: is called with each row.
-        about: is called after the last row and returns further metadata of the file.
-
-    Returns:
-        The number of sentences.
-
-    Raises:
-        MissingExtra: if pyarrow is not installed.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> from structattn.syntax import Sentence
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.parquet"
-        >>> write_parquet(path, [Example(Sentence(["hush"]), "quiet", id="1")])
-        1
-        >>> [(example.id, example.label) for example in read_parquet(path)]
-        [('1', 'quiet')]
+    ``note`` is called with each row; ``about`` returns further metadata of the file after the last one.
     """
     parquet = require("pyarrow.parquet", "scale")
     offsets = ["starts.list.element", "ends.list.element", "heads.list.element"]
@@ -56,77 +36,49 @@ def write_parquet(
         "use_dictionary": [f"{name}.list.element" for name in NAMES] + ["part", "parser", "parser_version", "answer"],
         "column_encoding": dict.fromkeys(offsets, "DELTA_BINARY_PACKED"),
     }
-    rest = iter(examples)
+    remaining = iter(examples)
     count = 0
-    with replace_bytes(path) as stream, parquet.ParquetWriter(stream, schema(), **options) as writer:
-        while some := _group(rest, group_size):
+    with replace_bytes(path) as stream, parquet.ParquetWriter(stream, make_schema(), **options) as writer:
+        while rows := _collect_rows(remaining, group_size):
             if note is not None:
-                for row in some:
+                for row in rows:
                     note(row)
-            writer.write_table(_table(some))
-            count += len(some)
+            writer.write_table(_make_table(rows))
+            count += len(rows)
         if about is not None:
             writer.add_key_value_metadata(dict(about()))
     return count
 
 
 def read_parquet(path: Source) -> Iterator[Example]:
-    """Stream the examples of a Parquet file, with all the fields that they were written with.
-
-    Args:
-        path: the file, or an open binary stream.
-
-    Raises:
-        ParseError: if the file is missing, truncated or damaged, has another version, lacks a column or changes while
-            it is read, or if a row contradicts itself or contains more than a line of text may.
-        MissingExtra: if pyarrow is not installed.
-    """
+    """Stream the examples of a Parquet file, with all the fields that they were written with."""
     batches = read_batches(path)
-    return examples_of_rows((row for batch in batches for row in rows_of_batch(batch)), path)
+    return make_examples((row for batch in batches for row in batch_to_rows(batch)), path)
 
 
 def read_batches(path: Source, columns: Sequence[str] | None = None, *, batch_size: int = BATCH) -> Iterator[Any]:
-    """Stream the columns of a Parquet file as ``pyarrow.RecordBatch``.
-
-    Args:
-        path: as for ``read_parquet``.
-        columns: the columns to read; all if ``None``.
-        batch_size: maximum number of rows of a batch.
-
-    Raises:
-        ParseError: as ``read_parquet``.
-    """
+    """Stream columns of a Parquet file (all if ``None``) as ``pyarrow.RecordBatch``."""
     first = 0
-    with opened(path, columns) as file, described(path):
+    with open_parquet(path, columns) as file, naming_damage(path):
         for batch in file.iter_batches(batch_size, columns=columns):
-            yield checked(batch, path, first=first)
+            yield check_batch(batch, path, first=first)
             first += len(batch)
 
 
-def checked(batch: Any, path: Source, *, first: int = 0) -> Any:
+def check_batch(batch: Any, path: Source, *, first: int = 0) -> Any:
     """A ``pyarrow.RecordBatch`` in the types of the schema, after checking that no row exceeds the limits.
 
-    Args:
-        batch: as it was read.
-        path: for errors.
-        first: how many rows of the file come before it.
-
-    Raises:
-        ParseError: as ``read_parquet``.
+    ``first`` rows of the file come before the batch.
     """
-    with described(path):
-        found = in_own_types(batch)
-    check_limits(found, path, first=first)
-    return found
+    with naming_damage(path):
+        cast = cast_columns(batch)
+    check_limits(cast, path, first=first)
+    return cast
 
 
 @contextlib.contextmanager
-def opened(path: Source, columns: Collection[str] | None = None) -> Iterator[Any]:
-    """A ``pyarrow.parquet.ParquetFile`` whose schema has been checked; refused if it changes within the block.
-
-    Raises:
-        ParseError: as ``read_parquet``.
-    """
+def open_parquet(path: Source, columns: Collection[str] | None = None) -> Iterator[Any]:
+    """A ``pyarrow.parquet.ParquetFile`` whose schema has been checked; refused if it changes within the block."""
     parquet = require("pyarrow.parquet", "scale")
     with open_bytes(path) as stream:
         if isinstance(stream, gzip.GzipFile) or not stream.seekable():
@@ -138,7 +90,7 @@ def opened(path: Source, columns: Collection[str] | None = None) -> Iterator[Any
         stream.seek(0)
         if not size:
             raise ParseError("expected at least one example, got an empty file", file=path)
-        with described(path):
+        with naming_damage(path):
             file = parquet.ParquetFile(stream)
         check_schema(file.schema_arrow, path, columns)
         yield file
@@ -147,12 +99,8 @@ def opened(path: Source, columns: Collection[str] | None = None) -> Iterator[Any
 
 
 @contextlib.contextmanager
-def described(path: Source) -> Iterator[None]:
-    """Name a damaged file in the error, as pyarrow's errors do not.
-
-    Raises:
-        ParseError: with the file.
-    """
+def naming_damage(path: Source) -> Iterator[None]:
+    """Name a damaged file in the error, as pyarrow's errors do not."""
     arrow = require("pyarrow", "scale")
     try:
         yield
@@ -163,33 +111,33 @@ def described(path: Source) -> Iterator[None]:
         ) from None
 
 
-def _group(examples: Iterator[Example], size: int) -> list[Row]:
+def _collect_rows(examples: Iterator[Example], size: int) -> list[Row]:
     """The rows of the next examples; a pair stays together."""
     rows: list[Row] = []
     while len(rows) < size and (example := next(examples, None)) is not None:
-        rows += rows_of(example)
+        rows += make_rows(example)
     return rows
 
 
-def _table(rows: Sequence[Row]) -> Any:
+def _make_table(rows: Sequence[Row]) -> Any:
     arrow = require("pyarrow", "scale")
     return arrow.Table.from_arrays(
-        [arrow.array([row[field.name] for row in rows], field.type) for field in schema()], schema=schema()
+        [arrow.array([row[field.name] for row in rows], field.type) for field in make_schema()], schema=make_schema()
     )
 
 
-def rows_of_batch(batch: Any) -> Iterator[Row]:
+def batch_to_rows(batch: Any) -> Iterator[Row]:
     """The rows of a ``pyarrow.RecordBatch`` as plain values."""
     names = batch.schema.names
-    return (dict(zip(names, values, strict=True)) for values in zip(*map(_values, batch.columns), strict=True))
+    return (dict(zip(names, values, strict=True)) for values in zip(*map(_list_values, batch.columns), strict=True))
 
 
-def _values(column: Any) -> list[Any]:
+def _list_values(column: Any) -> list[Any]:
     """The values of each row; lists of numbers and names are read without an Arrow object for each element."""
     types = require("pyarrow.types", "scale")
     if not types.is_list(column.type) or types.is_nested(column.type.value_type):
-        found: list[Any] = column.to_pylist()
-        return found
+        values: list[Any] = column.to_pylist()
+        return values
     offsets = column.offsets.to_numpy()
     elements = column.values.slice(offsets[0], offsets[-1] - offsets[0])
     if types.is_string(elements.type):
@@ -200,5 +148,5 @@ def _values(column: Any) -> list[Any]:
     else:
         flat = elements.to_pylist()
     ends = (offsets - offsets[0]).tolist()
-    here = column.is_valid().to_pylist()
-    return [flat[start:end] if valid else None for valid, start, end in zip(here, ends, ends[1:], strict=False)]
+    valid = column.is_valid().to_pylist()
+    return [flat[start:end] if is_valid else None for is_valid, start, end in zip(valid, ends, ends[1:], strict=False)]

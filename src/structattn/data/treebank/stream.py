@@ -11,9 +11,9 @@ from typing import Any, overload
 import numpy as np
 
 from structattn.data.example import Example
-from structattn.data.treebank.example_rows import examples_of_rows
-from structattn.data.treebank.parquet import checked, described, opened, rows_of_batch
-from structattn.data.treebank.word_arrays import SentenceArrays, arrays_of
+from structattn.data.treebank.example_rows import make_examples
+from structattn.data.treebank.parquet import batch_to_rows, check_batch, naming_damage, open_parquet
+from structattn.data.treebank.word_arrays import SentenceArrays, make_arrays
 from structattn.data.vocabulary import Counts
 from structattn.errors import ParseError, require
 
@@ -26,14 +26,7 @@ _COLUMNS = [
 
 @dataclass(frozen=True)
 class RowGroup:
-    """A row group of a file, which is read at once.
-
-    Attributes:
-        file: the file.
-        number: the number of the group within it.
-        first: for each example, the row of its first sentence.
-        sizes: for each example, its number of sentences, which are in successive rows.
-    """
+    """A row group of a file, which is read at once: of each example the first row, and the number of sentences."""
 
     file: str
     number: int
@@ -45,39 +38,14 @@ class RowGroup:
 
     def table(self) -> Any:
         """The columns, as a ``pyarrow.RecordBatch``."""
-        with opened(self.file, _COLUMNS) as parquet:
-            return _batch(parquet, self.number, self.file)
+        with open_parquet(self.file, _COLUMNS) as parquet:
+            return _read_group(parquet, self.number, self.file)
 
 
 class StreamedExamples(Sequence[Example]):
-    """The examples of Parquet treebanks as a sequence that is not in memory.
+    """The examples of Parquet treebanks as a sequence that is not in memory, without those of ``dropped`` classes.
 
-    Args:
-        files: the files, in the order of the examples.
-        prepare: applied to examples when they are read, for example to rename labels; must keep their number.
-        dropped: classes whose examples are left out.
-        max_length: maximum number of words of a sentence; the rest are not counted.
-        cached: row groups with this many examples in total are kept in memory; at least one group.
-
-    Attributes:
-        groups: the row groups, without those that have no examples.
-        ends: for each group the number of examples up to its end.
-        lengths: number of words of each example, both sentences of a pair together.
-        counts: how often each word and each label of a tree occurs.
-        first_of_each: for each class, and for examples without one, the number of the first example.
-
-    Raises:
-        ParseError: for a file that is damaged or not a treebank, without any example, or with a pair across two row
-            groups.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> from structattn.data.treebank.parquet import write_parquet
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.parquet"
-        >>> _ = write_parquet(path, [Example("so fine", "good"), Example("dull", "bad")], group_size=1)
-        >>> examples = StreamedExamples([str(path)])
-        >>> len(examples), examples[1].label, examples.lengths.tolist(), examples.counts.words["fine"]
-        (2, 'bad', [2, 1], 1)
+    ``prepare`` is applied to examples when they are read; row groups of ``cached`` examples in total stay in memory.
     """
 
     def __init__(
@@ -99,9 +67,9 @@ class StreamedExamples(Sequence[Example]):
         self._tables: collections.OrderedDict[int, Any] = collections.OrderedDict()
         lengths: list[np.ndarray] = []
         for file in files:
-            with opened(file, _COLUMNS) as parquet:
+            with open_parquet(file, _COLUMNS) as parquet:
                 for number in range(parquet.num_row_groups):
-                    lengths.append(self._count(_batch(parquet, number, file), file, number, dropped))
+                    lengths.append(self._count(_read_group(parquet, number, file), file, number, dropped))
         self.lengths = np.concatenate([np.zeros(0, dtype=np.int32), *lengths])
         self.ends = np.cumsum([0, *map(len, self.groups)])[1:]
         if not len(self.lengths):
@@ -127,19 +95,19 @@ class StreamedExamples(Sequence[Example]):
 
     def read(self, indices: Sequence[int]) -> list[Example]:
         """The examples with these numbers; the columns of their row groups stay in memory for the next ones."""
-        wanted = np.asarray(indices)
-        places = np.unique(wanted)
-        of_group = np.searchsorted(self.ends, places, side="right")
-        found: dict[int, Example] = {}
+        requested = np.asarray(indices)
+        numbers = np.unique(requested)
+        of_group = np.searchsorted(self.ends, numbers, side="right")
+        examples_by_number: dict[int, Example] = {}
         for number in np.unique(of_group).tolist():
-            group, own = self.groups[number], places[of_group == number]
-            inner = own - (self.ends[number] - len(group))
+            group, numbers_here = self.groups[number], numbers[of_group == number]
+            inner = numbers_here - (self.ends[number] - len(group))
             rows = np.repeat(group.first[inner], group.sizes[inner])
             # The second sentence of a pair follows the first.
             rows[1:] += rows[1:] == rows[:-1]
-            examples = self.prepare(examples_of_rows(rows_of_batch(self._table(number).take(rows)), group.file))
-            found.update(zip(own.tolist(), examples, strict=True))
-        return [found[index] for index in wanted.tolist()]
+            examples = self.prepare(make_examples(batch_to_rows(self._table(number).take(rows)), group.file))
+            examples_by_number.update(zip(numbers_here.tolist(), examples, strict=True))
+        return [examples_by_number[index] for index in requested.tolist()]
 
     def one_of_each(self) -> list[Example]:
         """The first example of each class, and the first one without a class if there is one."""
@@ -151,7 +119,7 @@ class StreamedExamples(Sequence[Example]):
     def _table(self, number: int) -> Any:
         if number not in self._tables:
             self._tables[number] = self.groups[number].table()
-            while len(self._tables) > 1 and sum(len(self.groups[one]) for one in self._tables) > self._cached:
+            while len(self._tables) > 1 and sum(len(self.groups[cached]) for cached in self._tables) > self._cached:
                 self._tables.popitem(last=False)
         self._tables.move_to_end(number)
         return self._tables[number]
@@ -164,16 +132,16 @@ class StreamedExamples(Sequence[Example]):
         if len(parts) and (parts[0] or sizes.max() > 2):
             raise ParseError(f"row group {number}: expected both sentences of a pair, in their order", file=file)
         answers = batch.column("answer").take(first).to_pylist()
-        kept = np.array([answer not in dropped for answer in answers], dtype=bool)
-        if not kept.all():
-            mask = np.repeat(kept, sizes)
-            own, batch = first, batch.filter(mask)
-            answers = [answer for answer, keep in zip(answers, kept, strict=True) if keep]
-            first, sizes = own[kept], sizes[kept]
+        is_kept = np.array([answer not in dropped for answer in answers], dtype=bool)
+        if not is_kept.all():
+            mask = np.repeat(is_kept, sizes)
+            all_first, batch = first, batch.filter(mask)
+            answers = [answer for answer, keep in zip(answers, is_kept, strict=True) if keep]
+            first, sizes = all_first[is_kept], sizes[is_kept]
         start = len(self)
-        for place, answer in enumerate(answers):
-            self.first_of_each.setdefault(answer, start + place)
-        arrays = arrays_of(batch, file)
+        for index, answer in enumerate(answers):
+            self.first_of_each.setdefault(answer, start + index)
+        arrays = make_arrays(batch, file)
         lengths = arrays.lengths if self.max_length is None else np.minimum(arrays.lengths, self.max_length)
         self._count_names(batch, arrays, lengths)
         if len(first):
@@ -187,18 +155,18 @@ class StreamedExamples(Sequence[Example]):
         counted = within < np.repeat(lengths, arrays.lengths)
         self.counts.words.update(arrays.words.counts(counted))
         self.counts.labels.update(arrays.labels.counts(counted))
-        spans, own = batch.column("spans"), batch.column("phrase_tags")
+        spans, phrase_tags = batch.column("spans"), batch.column("phrase_tags")
         compute = require("pyarrow.compute", "scale")
-        usual = batch.column("tags").filter(compute.and_(spans.is_valid(), own.is_null()))
-        for names in (compute.struct_field(spans.flatten(), "label"), own.flatten(), usual.flatten()):
+        usual = batch.column("tags").filter(compute.and_(spans.is_valid(), phrase_tags.is_null()))
+        for names in (compute.struct_field(spans.flatten(), "label"), phrase_tags.flatten(), usual.flatten()):
             pairs = names.drop_null().value_counts()
             self.counts.labels.update(dict(zip(pairs.field(0).to_pylist(), pairs.field(1).to_pylist(), strict=True)))
 
 
-def _batch(parquet: Any, number: int, file: str) -> Any:
+def _read_group(parquet: Any, number: int, file: str) -> Any:
     """A row group, which is small enough for one batch."""
-    with described(file):
+    with naming_damage(file):
         table = parquet.read_row_group(number, columns=_COLUMNS).combine_chunks()
-    first = sum(parquet.metadata.row_group(before).num_rows for before in range(number))
+    first = sum(parquet.metadata.row_group(earlier).num_rows for earlier in range(number))
     batches = table.to_batches() or [require("pyarrow", "scale").RecordBatch.from_pylist([], table.schema)]
-    return checked(batches[0], file, first=first)
+    return check_batch(batches[0], file, first=first)

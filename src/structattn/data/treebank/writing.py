@@ -19,7 +19,7 @@ LOGGER = logging.getLogger("structattn.data")
 _Item = TypeVar("_Item", Sentence, ConstituencyTree)
 _Path = str | os.PathLike[str]
 _Writer = Callable[[_Path, Iterable[Example]], int]
-_ItemsOf = Callable[[Iterable[Example], Counter[str]], Iterator[_Item]]
+_ListItems = Callable[[Iterable[Example], Counter[str]], Iterator[_Item]]
 
 
 def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) -> int:
@@ -50,7 +50,7 @@ def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) ->
         >>> path.read_text().split("\\n")[:3]
         ['# text = Kids wash.', '# sent_id = a', '# label = fine']
     """
-    writer = WRITERS[ending_of(path)]
+    writer = WRITERS[check_ending(path)]
     try:
         return writer(path, examples)
     except ParseError:
@@ -61,12 +61,8 @@ def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) ->
         raise ParseError(str(error), file=path) from None
 
 
-def ending_of(path: str | os.PathLike[str]) -> str:
-    """The ending of a name, which gives the format.
-
-    Raises:
-        ConfigError: for an unknown one.
-    """
+def check_ending(path: str | os.PathLike[str]) -> str:
+    """The ending of a name, which gives the format; an unknown one is refused."""
     name = os.fspath(path)
     ending = PurePath(name.removesuffix(".gz")).suffix
     if ending not in WRITERS or (ending == ".parquet" and name.endswith(".gz")):
@@ -74,7 +70,7 @@ def ending_of(path: str | os.PathLike[str]) -> str:
     return ending
 
 
-def _sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sentence]:
+def _list_sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sentence]:
     """The sentences of examples with their ids; an id that only counts the examples is not written."""
     for number, example in enumerate(examples):
         lost["weights"] += example.weight != 1
@@ -91,26 +87,26 @@ def _sentences(examples: Iterable[Example], lost: Counter[str]) -> Iterator[Sent
             yield sentence if metadata == sentence.metadata else dataclasses.replace(sentence, metadata=metadata)
 
 
-def _trees(examples: Iterable[Example], lost: Counter[str]) -> Iterator[ConstituencyTree]:
+def _list_trees(examples: Iterable[Example], lost: Counter[str]) -> Iterator[ConstituencyTree]:
     for example in examples:
         lost["labels"] += example.label is not None
         for sentence in example.sentences:
             lost["dependency trees"] += sentence.dependency is not None
             if sentence.constituency is None:
-                place = f"example {example.id!r} has no phrase tree to write as brackets"
-                raise MissingStructure(place, structure="constituency")
+                message = f"example {example.id!r} has no phrase tree to write as brackets"
+                raise MissingStructure(message, structure="constituency")
             yield sentence.constituency
 
 
-def _writer(write: Callable[[_Path, Iterable[_Item]], None], items_of: _ItemsOf[_Item]) -> _Writer:
+def _make_writer(write: Callable[[_Path, Iterable[_Item]], None], list_items: _ListItems[_Item]) -> _Writer:
     """A writer for a format that represents only a part of each example; whatever it cannot is logged."""
 
     def write_and_count(path: _Path, examples: Iterable[Example]) -> int:
         lost, count = Counter[str](), itertools.count()
-        write(path, (item for item, _ in zip(items_of(examples, lost), count, strict=False)))
-        found = [f"{number:,} {name}" for name, number in lost.items() if number]
-        if found:
-            LOGGER.warning("%s cannot represent %s; .parquet and .jsonl can", os.fspath(path), ", ".join(found))
+        write(path, (item for item, _ in zip(list_items(examples, lost), count, strict=False)))
+        losses = [f"{number:,} {name}" for name, number in lost.items() if number]
+        if losses:
+            LOGGER.warning("%s cannot represent %s; .parquet and .jsonl can", os.fspath(path), ", ".join(losses))
         return next(count)
 
     return write_and_count
@@ -119,7 +115,7 @@ def _writer(write: Callable[[_Path, Iterable[_Item]], None], items_of: _ItemsOf[
 WRITERS: Mapping[str, _Writer] = {
     ".parquet": write_parquet,
     ".jsonl": write_rows,
-    ".conllu": _writer(write_conllu, _sentences),
-    ".mrg": _writer(write_brackets, _trees),
-    ".brackets": _writer(write_brackets, _trees),
+    ".conllu": _make_writer(write_conllu, _list_sentences),
+    ".mrg": _make_writer(write_brackets, _list_trees),
+    ".brackets": _make_writer(write_brackets, _list_trees),
 }
