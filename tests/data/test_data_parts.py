@@ -6,10 +6,14 @@ import pytest
 import torch
 
 from structattn.data import Vocabulary, load_vectors
+from structattn.data.readers.delimited_tables import is_table_header
+from structattn.data.readers.fields import Columns, Location, list_names
+from structattn.data.readers.formats import split_paths
 from structattn.data.subword_batch import choose_text
 from structattn.data.tensors import pack, unpack
 from structattn.data.text_vocabulary import CharacterSplitter, SubwordSplitter, TextVocabulary, WordSplitter, retokenize
 from structattn.data.tree_batch import assemble, label_code, take_part
+from structattn.data.treebank.example_rows import hash_text, is_row
 from structattn.data.word_vectors import find_covered_words, read_dim
 from structattn.errors import ParseError
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -76,3 +80,26 @@ def test_words_and_width_of_vectors(tmp_path):
     assert [read_dim(tmp_path / name) for name in ("plain.txt", "counted.txt")] == [2, 3]
     assert find_covered_words(tmp_path / "plain.txt", ["emu", "Dog"]) == {"Dog"}
     assert load_vectors(tmp_path / "plain.txt", Vocabulary(["cat"])).matrix[2].tolist() == [3.0, 4.0]
+
+
+def test_two_files_are_separated_by_a_comma():
+    assert [file.name for file in split_paths("data/train.de,data/train.en")] == ["train.de", "train.en"]
+    for path in ("a,b,c", "a,", ",b"):
+        with pytest.raises(ParseError, match="expected one file, or two separated by a comma"):
+            split_paths(path)
+
+
+def test_texts_have_a_hash():
+    assert hash_text("").hex() == "e3b0c44298fc1c149afbf4c8996fb924"
+
+
+def test_columns_go_by_their_names():
+    columns = Columns(label="Stars").resolve(["Review", "Date", "Stars"], Location("a.csv", 1))
+    assert columns == Columns(("Review",), "Stars")
+    assert list_names(["id", "review, in full"]) == 'id, "review, in full"'
+    assert [is_table_header(line) for line in ('"Text";"Label"', "a text, with a comma", "text")] == [
+        True,
+        False,
+        False,
+    ]
+    assert [is_row(keys) for keys in (["id", "text"], ["text", "starts", "ends", "heads"])] == [False, True]
