@@ -19,7 +19,6 @@ from typing import Any, Generic, TypeVar
 
 from structattn.entry_points import entry_points
 from structattn.errors import ConfigError, shown
-from structattn.lazy import imported
 
 Value = TypeVar("Value")
 Trust = bool | Collection[str]
@@ -126,6 +125,8 @@ class Table(Mapping[str, Value], Generic[Value]):
         return ConfigError(f"unknown {self.what} {shown(name)}{close}; known: {known}{self._hint}")
 
     def _load(self, name: str, address: str) -> Value:
+        from structattn.lazy import imported
+
         try:
             value: Value = imported(address)
         except (ImportError, AttributeError) as error:
@@ -158,6 +159,8 @@ def named(address: str, what: str, kind: Callable[[Any], bool], expected: str) -
         structattn.errors.ConfigError: number 'math:tao': expected module:name, where the module can be imported: module
         'math' has no attribute 'tao'
     """
+    from structattn.lazy import imported
+
     for source, trusted in _RESTRICTIONS.get():
         if address not in trusted:
             raise untrusted(address, what, source)

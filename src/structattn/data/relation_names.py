@@ -6,8 +6,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from structattn.errors import ConfigError
-from structattn.lazy import imported
-from structattn.options.checking import suggest
 from structattn.tables import Table, named
 
 if TYPE_CHECKING:
@@ -83,6 +81,8 @@ class RelationName:
     @functools.cached_property
     def function(self) -> "Callable[..., Tensor]":
         """What computes it from a batch and, if its kind takes labels, these."""
+        from structattn.lazy import imported
+
         matrix = relation_kind(self.kind).matrix
         return imported(matrix) if isinstance(matrix, str) else matrix  # type: ignore[no-any-return]
 
@@ -150,6 +150,8 @@ def parse_relation(name: str, *, unknown_is_matrix: bool = False) -> RelationNam
     elif unknown_is_matrix and not is_known and kind not in ("dependency", "constituency"):
         kind, colon, detail, is_known = "matrix", ":", rest, True
     if not is_known or (plus and suffix != "self") or (colon and not detail):
+        from structattn.options.checking import suggest
+
         guess = "" if kind in RELATIONS else suggest(kind, RELATIONS)
         labelled = [known for known in RELATIONS if RELATIONS[known].takes_labels]
         raise ConfigError(

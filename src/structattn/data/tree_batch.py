@@ -97,6 +97,10 @@ class TreeBatch:
         """Number of steps up to the root; 0 at a root and at padding."""
         return self.remember("depths", lambda: (self.ancestors().sum(-1) - 1).clamp(min=0))
 
+    def roots(self) -> Bool[Tensor, "batch node"]:
+        """Which nodes are roots; a sentence may have several."""
+        return self.mask & (self.parents == torch.arange(self.parents.shape[1], device=self.parents.device))
+
     def levels(self) -> Int64[Tensor, "batch node"]:
         """Number of steps down to the deepest node of the subtree; 0 at a leaf and at padding.
 

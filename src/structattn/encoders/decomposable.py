@@ -7,20 +7,19 @@ Reference: Parikh et al. (2016), A decomposable attention model for natural lang
 (2017), section 4.4.
 """
 
-from functools import partial
-from typing import ClassVar
+from typing import ClassVar, cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.encoders.structured import ReadingScorer
 from structattn.errors import ConfigError
 from structattn.functional import masked_softmax, masked_states
-from structattn.layers import DependencyScorer, HeadReader, StructuredAttention, glorot_linear, independent_heads
+from structattn.layers import DependencyScorer, HeadReader, StructuredAttention, glorot_linear
+from structattn.layers.dependency_scorer import HeadFamily, dependency_family
 
 INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
 
@@ -177,12 +176,7 @@ def decomposable(
     if inside == "hard":
         layer = GivenHead(width)
     elif inside != "none":
-        family = {
-            "simple": independent_heads,
-            "projective": partial(DependencyCRF, single_root=False),
-            "nonprojective": partial(NonProjectiveDependencyCRF, single_root=False),
-        }[inside]
-        scorer = DependencyScorer(2 * hidden, family=family)  # type: ignore[arg-type]  # one signature
+        scorer = DependencyScorer(2 * hidden, family=dependency_family(cast(HeadFamily, inside)))
         reader = ReadingScorer(inputs, hidden, scorer=scorer)
         layer = StructuredAttention(reader, reader=HeadReader(inputs, value_dim=width))
     contextualizer = Decomposable(inputs, width, inside=layer, dropout=dropout)

@@ -11,7 +11,7 @@ from typing import Literal
 from structattn.data import parse_mask, parse_relation
 from structattn.errors import ConfigError
 from structattn.priors import LearntAlpha, PerHead, Prior, alibi_slopes, mask_prior, preference_prior
-from structattn.priors.relation import own_prior
+from structattn.priors.relation import import_prior
 
 _DIRECTIONS = ("forward", "backward")
 _DISTANCES = ("word", "dependency", "constituency")
@@ -33,75 +33,6 @@ ABLATIONS: Mapping[str, tuple[str, ...]] = {
 }
 
 
-def parse_heads(heads: str | Sequence[str | Sequence[str]]) -> list[tuple[str, str]]:
-    """Heads as pairs of a mask and a preference, both relations of `structattn.data.parse_relation`.
-
-    Args:
-        heads: the name of a row of ``ABLATIONS``, or one entry per head: ``"forward/word"``, ``"forward"``,
-            ``"ancestor/head:nsubj,obj"``, ``"none"``, or a pair such as ``("forward", "word")``. The distances have
-            short names: ``word``, ``dependency``, ``constituency``. The four forms:
-
-            ======================  ============================================================================
-            ``mask/preference``     ``ancestor/word``: only ancestors, near ones preferred
-            a direction alone       ``forward``: a mask
-            a relation alone        ``head:nsubj``: a preference; ``head:nsubj/none`` is the mask
-            ``module:name``         a prior of your own, a class or an instance, or a function that computes a
-                                    relation from a batch
-            ======================  ============================================================================
-
-    Raises:
-        ConfigError: for an unknown row or relation, a distance as a mask, or no head at all.
-
-    Example:
-        >>> parse_heads(["forward/word", "dependency", ("backward", "none")])
-        [('forward', 'word'), ('none', 'dependency'), ('backward', 'none')]
-    """
-    if isinstance(heads, str):
-        if heads not in ABLATIONS:
-            raise ConfigError(f"unknown row of heads {heads!r}; known: {', '.join(ABLATIONS)}; or list the heads")
-        heads = ABLATIONS[heads]
-    if not heads:
-        raise ConfigError("heads expects at least one head, got none")
-    return [_pair(head) for head in heads]
-
-
-def _pair(head: str | Sequence[str]) -> tuple[str, str]:
-    parts = head.split("/") if isinstance(head, str) else list(head)
-    if len(parts) == 1:
-        parts = [parts[0], "none"] if parts[0] in _DIRECTIONS else ["none", parts[0]]
-    try:
-        mask, preference = parts
-        if mask != "none" and own_prior(mask) is None:
-            parse_mask(_relation(mask))
-        if preference != "none" and own_prior(preference) is None:
-            parse_relation(_relation(preference))
-    except ValueError as error:
-        reason = f": {error}" if isinstance(error, ConfigError) else ""
-        raise ConfigError(
-            f"a head is 'mask/preference', such as 'forward/word', or one of the two: a mask of "
-            f"{', '.join(_DIRECTIONS)}, none and other relations, a preference of {', '.join(_DISTANCES)}, none and "
-            f"other relations; got {head!r}{reason}"
-        ) from None
-    return mask, preference
-
-
-def _relation(name: str) -> str:
-    """The full name of a relation: in the names of heads, distances omit ``_distance``."""
-    return f"{name}_distance" if name in _DISTANCES else name
-
-
-def head_name(mask: str, preference: str) -> str:
-    """The shortest way to write a head.
-
-    Example:
-        >>> head_name("forward", "word"), head_name("none", "word"), head_name("arc", "none"), head_name("none", "none")
-        ('forward/word', 'word', 'arc/none', 'none')
-    """
-    if preference == "none":
-        return mask if mask in (*_DIRECTIONS, "none") else f"{mask}/none"
-    return preference if mask == "none" else f"{mask}/{preference}"
-
-
 def heads_prior(
     heads: str | Sequence[str | Sequence[str]],
     *,
@@ -112,17 +43,30 @@ def heads_prior(
     """The prior of a layout of heads: ``M_h = M_dir(h) + alpha_h * M_dis(h)``.
 
     Args:
-        heads: as in :func:`parse_heads`.
+        heads: the name of a row of ``ABLATIONS``, or one entry per head. An entry names a mask and a preference, both
+            relations of `structattn.data.parse_relation`, as ``"forward/word"`` or as the pair ``("forward", "word")``;
+            the distances have the short names ``word``, ``dependency`` and ``constituency``. The forms of an entry:
+
+            ======================  ============================================================================
+            ``mask/preference``     ``ancestor/word``: only ancestors, near ones preferred
+            a direction alone       ``forward``: a mask
+            a relation alone        ``head:nsubj``: a preference; ``head:nsubj/none`` is the mask
+            ``module:name``         a prior of your own, a class or an instance, or a function that computes a
+                                    relation from a batch
+            ``none``                a plain head
+            ======================  ============================================================================
+
         alpha: the weight of all distances, or ``"alibi"`` for a geometric series over the heads (Press et al. 2022).
         learnable_alpha: whether ``alpha`` is learnt, one for each head, starting from that value.
         missing_trees: what a tree distance does for a sentence without a tree, see ``DependencyDistance``.
 
     Raises:
-        ConfigError: for unknown heads, a negative ``alpha``, or an ``alpha`` of 0 that should be learnt.
+        ConfigError: for an unknown row or relation, a distance as a mask, no head at all, a negative ``alpha``, or an
+            ``alpha`` of 0 that should be learnt.
 
     Example:
-        >>> heads_prior(["forward/word", "backward/word"], alpha=1.5).names
-        ('forward/word', 'backward/word')
+        >>> heads_prior(["forward/word", ("none", "dependency"), "arc/none"], alpha=1.5).names
+        ('forward/word', 'dependency', 'arc/none')
     """
     pairs = parse_heads(heads)
     alphas = _alphas(alpha, len(pairs))
@@ -131,13 +75,55 @@ def heads_prior(
     learnt = LearntAlpha(len(pairs), initial=alphas) if learnable_alpha else None
     priors: list[Prior | None] = []
     for (mask, preference), fixed in zip(pairs, alphas, strict=True):
-        prior = None if mask == "none" else mask_prior(_relation(mask))
+        prior = None if mask == "none" else mask_prior(_relation_name(mask))
         if preference != "none":
-            preferred = preference_prior(_relation(preference), missing=missing_trees)
+            preferred = preference_prior(_relation_name(preference), missing=missing_trees)
             scaled = (fixed if learnt is None else learnt) * preferred
             prior = scaled if prior is None else prior + scaled
         priors.append(prior)
-    return PerHead(priors, names=[head_name(*pair) for pair in pairs])
+    return PerHead(priors, names=[_head_name(*pair) for pair in pairs])
+
+
+def parse_heads(heads: str | Sequence[str | Sequence[str]]) -> list[tuple[str, str]]:
+    """Heads as pairs of a mask and a preference, each the name of a relation or prior, or ``none``."""
+    if isinstance(heads, str):
+        if heads not in ABLATIONS:
+            raise ConfigError(f"unknown row of heads {heads!r}; known: {', '.join(ABLATIONS)}; or list the heads")
+        heads = ABLATIONS[heads]
+    if not heads:
+        raise ConfigError("heads expects at least one head, got none")
+    return [_parse_head(head) for head in heads]
+
+
+def _parse_head(head: str | Sequence[str]) -> tuple[str, str]:
+    parts = head.split("/") if isinstance(head, str) else list(head)
+    if len(parts) == 1:
+        parts = [parts[0], "none"] if parts[0] in _DIRECTIONS else ["none", parts[0]]
+    try:
+        mask, preference = parts
+        for name, parse in ((mask, parse_mask), (preference, parse_relation)):
+            if name != "none" and import_prior(name) is None:
+                parse(_relation_name(name))
+    except ValueError as error:
+        reason = f": {error}" if isinstance(error, ConfigError) else ""
+        raise ConfigError(
+            f"a head is 'mask/preference', such as 'forward/word', or one of the two: a mask of "
+            f"{', '.join(_DIRECTIONS)}, none and other relations, a preference of {', '.join(_DISTANCES)}, none and "
+            f"other relations; got {head!r}{reason}"
+        ) from None
+    return mask, preference
+
+
+def _relation_name(name: str) -> str:
+    """The full name of a relation: in the names of heads, distances omit ``_distance``."""
+    return f"{name}_distance" if name in _DISTANCES else name
+
+
+def _head_name(mask: str, preference: str) -> str:
+    """The shortest way to write a head."""
+    if preference == "none":
+        return mask if mask in (*_DIRECTIONS, "none") else f"{mask}/none"
+    return preference if mask == "none" else f"{mask}/{preference}"
 
 
 def _alphas(alpha: int | float | Literal["alibi"], num_heads: int) -> tuple[float, ...]:

@@ -1,9 +1,9 @@
 """MS-SAN: multi-head self-attention whose heads have different directional masks and distance biases.
 
 Qi et al. 2020, "Multiple Structural Priors Guided Self Attention Network for Language Understanding" (arXiv
-2012.14642): one encoder layer with a fusion gate in place of the residual sum, attentive and max pooling. Also here:
-its variant with one encoder per direction (``ms_san_sep``) and its competitors with relative positions
-(``relative_shaw``, ``relative_xl``; Table 4), which share everything but the attention.
+2012.14642): one encoder layer with a fusion gate in place of the residual sum, attentive and max pooling. Its variant
+with one encoder per direction (``ms_san_sep``) and its competitors with relative positions (``relative_shaw``,
+``relative_xl``; Table 4) share everything but the attention.
 
 MS-SAN + BERT uses BERT's last states in place of word vectors, and the sentence vector ``r = [r_att ; h_CLS]``, with
 BERT's raw ``[CLS]`` in place of max pooling. The paper does not say how it treats subwords; here each word has one
@@ -11,7 +11,7 @@ state, so that trees and distances apply unchanged, and special tokens take no p
 """
 
 from collections.abc import Sequence
-from typing import Literal, cast
+from typing import TYPE_CHECKING, Literal, cast
 
 import torch
 from jaxtyping import Float
@@ -20,7 +20,6 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
-from structattn.encoders.text_node import BesideText, TextEmbedder, WordsOnly
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
@@ -30,14 +29,12 @@ from structattn.layers import (
     MaxPooling,
     MultiHeadAttention,
     ProjectedFusionGate,
-    RelativePosition,
-    ShawPosition,
-    XLPosition,
 )
-from structattn.priors import Prior
 
-INITIAL_GAIN = 0.3
-"""The initial gain of the layer normalisation at the end of MS-SAN."""
+if TYPE_CHECKING:
+    from structattn.encoders.text_node import TextEmbedder
+    from structattn.layers import RelativePosition
+    from structattn.priors import Prior
 
 
 class MSSAN(nn.Module):
@@ -67,7 +64,7 @@ class MSSAN(nn.Module):
         # The paper does not give the initial gain. With 1, attentive and max pooling give vectors of which 96 % is
         # common to all sentences, and the classifier predicts one class for all until it has unlearnt that. With a
         # tenth, pairs of sentences, whose features are products, lose 1.5 points of correlation on SICK.
-        nn.init.constant_(self.norm.weight, INITIAL_GAIN)
+        nn.init.constant_(self.norm.weight, 0.3)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """Contextualise the words of a batch; padded states are zero."""
@@ -147,8 +144,7 @@ def ms_san(
     """
     width = width_of(embedder, dim)
     prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
-    attention = _attention(width, len(prior.names), prior=prior, dropout=dropout)
-    contextualizer = MSSAN(attention, width, hidden=hidden, dropout=dropout)
+    contextualizer = _layer(width, len(prior.names), prior=prior, hidden=hidden, dropout=dropout)
     if pooler is None:
         pooler = "att_cls" if hasattr(embedder, "giving") else "att_max"
     if pooler == "att_max":
@@ -158,8 +154,10 @@ def ms_san(
             f"pooler expects att_max, or att_cls over a pretrained backbone; got {pooler!r} over "
             f"{type(embedder).__name__}"
         )
+    from structattn.encoders.text_node import BesideText, WordsOnly
+
     return SentenceEncoder(
-        cast(TextEmbedder, embedder).giving("words and text"),
+        cast("TextEmbedder", embedder).giving("words and text"),
         WordsOnly(contextualizer, dropout=dropout),
         pooler=BesideText(AttentivePooling(width, dropout=dropout)),
         output_dim=2 * width,
@@ -181,21 +179,13 @@ def ms_san_sep(
 ) -> SentenceEncoder:
     """MS-SAN with separate directions: a forward and a backward encoder, whose states are concatenated.
 
-    arXiv 2012.14642, the row "MS-SAN_sep": the design of DiSAN with MS-SAN's parts, twice as wide and slower.
+    arXiv 2012.14642, the row "MS-SAN_sep": the design of DiSAN with MS-SAN's parts, twice as wide and slower. See
+    :func:`ms_san` for the options that are not listed, and for the errors.
 
     Args:
-        embedder: as in :func:`ms_san`.
         dim: width of the states of each direction; the embedder's if ``None``. The sentence vector is four times as
             wide.
         distances: the distance of each head of either direction; the paper does not list them.
-        alpha: as in :func:`ms_san`.
-        learnable_alpha: as in :func:`ms_san`.
-        missing_trees: as in :func:`ms_san`.
-        hidden: as in :func:`ms_san`.
-        dropout: as in :func:`ms_san`.
-
-    Raises:
-        ConfigError: as :func:`ms_san`.
 
     Example:
         >>> from structattn.layers import WordEmbedding
@@ -207,8 +197,7 @@ def ms_san_sep(
     for direction in ("forward", "backward"):
         heads = [(direction, distance) for distance in distances]
         prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
-        attention = _attention(width, len(heads), prior=prior, dropout=dropout)
-        directions.append(MSSAN(attention, width, hidden=hidden, dropout=dropout))
+        directions.append(_layer(width, len(heads), prior=prior, hidden=hidden, dropout=dropout))
     return _pooled(embedder, SideBySide(directions), width, copies=2, dropout=dropout)
 
 
@@ -224,14 +213,12 @@ def relative_shaw(
 ) -> SentenceEncoder:
     """MS-SAN's architecture with the relative positions of Shaw et al. 2018 in place of distances (Table 4).
 
+    See :func:`ms_san` for the options that are not listed.
+
     Args:
-        embedder: as in :func:`ms_san`.
-        dim: as in :func:`ms_san`.
         num_heads: number of heads.
         direction: whether the first half of the heads are forward and the second half backward.
         clip: offsets are clipped to this.
-        hidden: as in :func:`ms_san`.
-        dropout: as in :func:`ms_san`.
 
     Raises:
         ConfigError: for a width that is not a multiple of the number of heads, or directions for an odd number of
@@ -242,6 +229,8 @@ def relative_shaw(
         >>> relative_shaw(WordEmbedding(4, 12), direction=True).contextualizer.attention.head_names[2:4]
         ('forward', 'backward')
     """
+    from structattn.layers import ShawPosition
+
     width = width_of(embedder, dim)
     position = ShawPosition(head_width(width, num_heads), clip)
     return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
@@ -258,13 +247,15 @@ def relative_xl(
 ) -> SentenceEncoder:
     """MS-SAN's architecture with Transformer-XL's relative positions (Dai et al. 2019) in place of distances (Table 4).
 
-    Options and errors are those of :func:`relative_shaw`, without a ``clip``.
+    See :func:`relative_shaw` for the options and errors.
 
     Example:
         >>> from structattn.layers import WordEmbedding
         >>> relative_xl(WordEmbedding(4, 12)).output_dim
         24
     """
+    from structattn.layers import XLPosition
+
     width = width_of(embedder, dim)
     position = XLPosition(num_heads, head_width(width, num_heads))
     return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
@@ -274,7 +265,7 @@ def _relative(
     embedder: nn.Module,
     dim: int,
     num_heads: int,
-    position: RelativePosition,
+    position: "RelativePosition",
     *,
     direction: bool,
     hidden: int | None,
@@ -284,15 +275,22 @@ def _relative(
         raise ConfigError(f"direction=True expects an even number of heads, got {num_heads}")
     half = num_heads // 2
     prior = heads_prior(["forward"] * half + ["backward"] * half) if direction else None
-    attention = _attention(dim, num_heads, prior=prior, position=position, dropout=dropout)
-    return _pooled(embedder, MSSAN(attention, dim, hidden=hidden, dropout=dropout), dim, dropout=dropout)
+    contextualizer = _layer(dim, num_heads, prior=prior, position=position, hidden=hidden, dropout=dropout)
+    return _pooled(embedder, contextualizer, dim, dropout=dropout)
 
 
-def _attention(
-    dim: int, num_heads: int, *, prior: Prior | None, dropout: float, position: RelativePosition | None = None
-) -> MultiHeadAttention:
+def _layer(
+    dim: int,
+    num_heads: int,
+    *,
+    prior: "Prior | None",
+    position: "RelativePosition | None" = None,
+    hidden: int | None,
+    dropout: float,
+) -> MSSAN:
     head_width(dim, num_heads)
-    return MultiHeadAttention(dim, num_heads, prior, position=position, dropout=dropout)
+    attention = MultiHeadAttention(dim, num_heads, prior, position=position, dropout=dropout)
+    return MSSAN(attention, dim, hidden=hidden, dropout=dropout)
 
 
 def _pooled(

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
-from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling, roots
+from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling
 
 
 class RecursiveNetwork(nn.Module):
@@ -45,7 +45,7 @@ class RecursiveNetwork(nn.Module):
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
         """A state for every node, words first; the pooler reads the roots."""
         trees = batch.require(self.structure, wanted_by=f"RecursiveNetwork({self.structure!r})")
-        return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=roots(trees))
+        return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=trees.roots())
 
 
 def tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout: float = 0.2) -> SentenceEncoder:

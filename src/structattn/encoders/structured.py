@@ -3,16 +3,13 @@
 Reference: Kim et al. (2017), Structured attention networks, sections 3.2 and 4.1.
 """
 
-from collections.abc import Callable
-from functools import partial
+from typing import TYPE_CHECKING, cast
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
-from structattn.encoders.bilstm import BiLSTM
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
@@ -22,13 +19,14 @@ from structattn.layers import (
     HeadReader,
     MeanPooling,
     PartDistribution,
-    PhraseReader,
-    SpanScorer,
     StructuredAttention,
     bidirectional_lstm,
-    independent_heads,
     read_both_ways,
 )
+from structattn.layers.dependency_scorer import HeadFamily, dependency_family
+
+if TYPE_CHECKING:
+    from structattn.encoders.bilstm import BiLSTM
 
 STRUCTURES = ("none", "simple", "projective", "nonprojective", "constituency")
 
@@ -77,7 +75,7 @@ class ConcatContext(nn.Module):
         torch.Size([1, 2, 6])
     """
 
-    def __init__(self, attention: nn.Module | None = None, *, below: BiLSTM | None = None) -> None:
+    def __init__(self, attention: nn.Module | None = None, *, below: "BiLSTM | None" = None) -> None:
         super().__init__()
         self.attention = attention
         self.below = below
@@ -143,46 +141,44 @@ def structured(
         raise ConfigError(f"attention expects one of {', '.join(STRUCTURES)}; got {attention!r}")
     if single_root and attention not in ("projective", "nonprojective"):
         raise ConfigError(f"single_root concerns dependency trees; attention is {attention!r}")
-    if with_children and attention not in ("simple", "projective", "nonprojective"):
-        raise ConfigError(f"with_children concerns heads; attention is {attention!r}")
-    if counts is not None and attention not in ("simple", "projective", "nonprojective"):
-        raise ConfigError(f"counts concerns heads; attention is {attention!r}")
+    for option, is_set in (("with_children", with_children), ("counts", counts is not None)):
+        if is_set and attention not in ("simple", "projective", "nonprojective"):
+            raise ConfigError(f"{option} concerns heads; attention is {attention!r}")
     if outer_tanh not in (0, 1, 2) or (attention == "none" and outer_tanh != 1):
         raise ConfigError(
             f"outer_tanh must be 0, 1 or 2, and 1 with attention='none', which has no scores; got {outer_tanh}"
         )
-    inputs = width_of(embedder, dim)
-    below = None if num_layers is None else BiLSTM(inputs, inputs, num_layers=num_layers, dropout=dropout)
-    width = inputs if below is None else 2 * inputs
+    # The order in which the parts are made determines what a seed gives, and so which recorded runs can be reproduced.
+    inputs = width = width_of(embedder, dim)
+    below = None
+    if num_layers is not None:
+        from structattn.encoders.bilstm import BiLSTM
+
+        below, width = BiLSTM(inputs, inputs, num_layers=num_layers, dropout=dropout), 2 * inputs
     lstm_dim = inputs if hidden is None else hidden
     bound = nn.Sequential(*(nn.Tanh() for _ in range(outer_tanh)))
-    layer: nn.Module | None = None
-    output = width
+    layer, output_dim = None, width
     if attention == "constituency":
+        from structattn.layers import PhraseReader, SpanScorer
+
         spans = ReadingScorer(width, lstm_dim, scorer=SpanScorer(2 * lstm_dim, bound=bound))
-        layer = StructuredAttention(spans, reader=PhraseReader())
-        output = 2 * width
+        layer, output_dim = StructuredAttention(spans, reader=PhraseReader()), 2 * width
     elif attention != "none":
-        families: dict[str, Callable[[Tensor, Tensor], PartDistribution]] = {
-            "simple": independent_heads,
-            "projective": partial(DependencyCRF, single_root=single_root),
-            "nonprojective": partial(NonProjectiveDependencyCRF, single_root=single_root),
-        }
-        family = families[attention]
+        family = dependency_family(cast(HeadFamily, attention), single_root=single_root)
         scorer: nn.Module
-        # The order in which the parts are made determines what a seed gives, and so which recorded runs can be
-        # reproduced.
         if counts is None:
             heads = DependencyScorer(2 * lstm_dim, family=family, bound=bound)
-            scorer, reader = (
-                ReadingScorer(width, lstm_dim, scorer=heads),
-                HeadReader(width, with_children=with_children),
-            )
+            scorer = ReadingScorer(width, lstm_dim, scorer=heads)
+            reader = HeadReader(width, with_children=with_children)
         else:
             reader, positions = HeadReader(width, with_children=with_children), CountedPositions(width, counts)
             scorer = DependencyScorer(width, hidden, family=family, bound=bound, positions=positions)
-        layer, output = StructuredAttention(scorer, reader=reader), width + reader.output_dim
-    contextualizer = ConcatContext(layer, below=below)
+        layer, output_dim = StructuredAttention(scorer, reader=reader), width + reader.output_dim
     return SentenceEncoder(
-        embedder, contextualizer, pooler=MeanPooling(), output_dim=output, input_dim=inputs, dropout=dropout
+        embedder,
+        ConcatContext(layer, below=below),
+        pooler=MeanPooling(),
+        output_dim=output_dim,
+        input_dim=inputs,
+        dropout=dropout,
     )

@@ -23,7 +23,6 @@ from structattn.layers import (
     MeanPooling,
     SinusoidalPositions,
     TreeAttention,
-    roots,
 )
 from structattn.priors import Prior, Subtree
 
@@ -88,7 +87,7 @@ class TreeTransformer(nn.Module):
         nodes = self.dropout(torch.cat((words, self._phrases(trees).to(words.dtype)), dim=1))
         for layer in self.layers:
             nodes = layer(nodes, batch)
-        return Encoding(masked_states(self.last(nodes), trees.mask), trees.mask, pool_mask=roots(trees))
+        return Encoding(masked_states(self.last(nodes), trees.mask), trees.mask, pool_mask=trees.roots())
 
     def _phrases(self, trees: TreeBatch) -> Tensor:
         if trees.labels is None:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from structattn.layers.structured_attention import Reader, Scorer, StructuredAttention
     from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention, tree_operator
     from structattn.layers.tree_cross_attention import TreeCrossAttention
-    from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM, roots
+    from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM
     from structattn.layers.tree_order import Children, TreeOrder
     from structattn.layers.window_attention import WindowAttention
 
@@ -123,7 +123,6 @@ __all__ = [
     "offsets_to_pairs",
     "pairs_to_offsets",
     "read_both_ways",
-    "roots",
     "sinusoids",
     "squared_norm",
     "straight_through_argmax",

@@ -5,7 +5,7 @@ Vaswani et al. 2017, section 3.2; with priors it is the multi-mask multi-head at
 
 import math
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
@@ -14,8 +14,10 @@ from structattn.data import SentenceBatch
 from structattn.functional import attention, masked_states
 from structattn.layers.inputs import batch_of
 from structattn.layers.linear import glorot_linear
-from structattn.layers.relative import RelativePosition
 from structattn.priors import AttentionBias, Prior
+
+if TYPE_CHECKING:
+    from structattn.layers.relative import RelativePosition
 
 
 class MultiHeadAttention(nn.Module):
@@ -61,7 +63,7 @@ class MultiHeadAttention(nn.Module):
         dropout: float = 0.0,
         *,
         head_dim: int | None = None,
-        position: RelativePosition | None = None,
+        position: "RelativePosition | None" = None,
         output: nn.Module | None = None,
         bias: bool = False,
     ) -> None:

@@ -6,20 +6,22 @@ Reference: Kim et al. (2017), Structured attention networks, sections 3.2, 4.1 a
 """
 
 from collections.abc import Callable
-from typing import ClassVar
+from functools import partial
+from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from structattn.distributions import DependencyCRF, IndependentChoice
+from structattn.distributions.independent import IndependentChoice
 from structattn.layers.additive_scores import AdditiveScores
 from structattn.layers.counted_positions import CountedPositions
 from structattn.layers.expectations import PartDistribution
 from structattn.layers.structured_attention import Reader, Scorer
 
 DependencyFamily = Callable[[Tensor, Tensor], PartDistribution]
+HeadFamily = Literal["simple", "projective", "nonprojective"]
 
 
 def independent_heads(scores: Float[Tensor, "batch word head_id"], lengths: Int[Tensor, " batch"]) -> IndependentChoice:
@@ -39,6 +41,14 @@ def independent_heads(scores: Float[Tensor, "batch word head_id"], lengths: Int[
     return IndependentChoice(scores, (head[1:, None] <= lengths[:, None, None]) & (head <= lengths[:, None, None]))
 
 
+def dependency_family(name: HeadFamily, *, single_root: bool = False) -> DependencyFamily:
+    """The distribution over heads of that name, imported when it is used."""
+    from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+
+    families = {"projective": DependencyCRF, "nonprojective": NonProjectiveDependencyCRF}
+    return independent_heads if name == "simple" else partial(families[name], single_root=single_root)
+
+
 class DependencyScorer(Scorer):
     r"""Scores of all arcs, and a distribution over trees: Kim et al. (2017), sections 3.2 and 4.1.
 
@@ -51,9 +61,9 @@ class DependencyScorer(Scorer):
     Args:
         dim: width of the states.
         hidden: width of the hidden layer; ``dim`` if ``None``.
-        family: from scores ``(batch, n, n + 1)`` and lengths to a distribution: ``DependencyCRF`` (projective trees),
-            ``NonProjectiveDependencyCRF`` (all trees), either with ``functools.partial(..., single_root=True)``, or
-            `independent_heads` (simple attention).
+        family: from scores ``(batch, n, n + 1)`` and lengths to a distribution: ``DependencyCRF`` (projective trees,
+            also if ``None``), ``NonProjectiveDependencyCRF`` (all trees), either with
+            ``functools.partial(..., single_root=True)``, or `independent_heads` (simple attention).
         bound: the outer function; ``nn.Tanh()`` if ``None``.
         temperature: all scores are divided by it.
         noise: module that perturbs the scores, such as `GumbelNoise`.
@@ -77,7 +87,7 @@ class DependencyScorer(Scorer):
         dim: int,
         hidden: int | None = None,
         *,
-        family: DependencyFamily = DependencyCRF,
+        family: DependencyFamily | None = None,
         bound: nn.Module | None = None,
         temperature: float = 1.0,
         noise: nn.Module | None = None,
@@ -88,7 +98,7 @@ class DependencyScorer(Scorer):
         self.positions = positions
         axes = 0 if positions is None else positions.num_axes
         self.scores = AdditiveScores(dim, hidden, bound=bound, axes=axes)
-        self.family = family
+        self.family = dependency_family("projective") if family is None else family
 
     def reader(self) -> "HeadReader":
         """Each word reads the state of its head."""

@@ -4,7 +4,7 @@ Tai et al. 2015, "Improved Semantic Representations From Tree-Structured Long Sh
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import TreeBatch
@@ -106,16 +106,6 @@ class ConstituencyTreeLSTM(nn.Module):
             return _state(gates + self.bias, children.total(remember * child_memory))
 
         return order.unfold(order.run(_state(leaves, None), above)[0])
-
-
-def roots(trees: TreeBatch) -> Bool[Tensor, "batch node"]:
-    """Which nodes are roots; a sentence may have several.
-
-    Example:
-        >>> roots(TreeBatch(torch.tensor([[1, 1, 2]]), torch.tensor([[True, True, False]]), None, num_leaves=3))
-        tensor([[False,  True, False]])
-    """
-    return trees.mask & (trees.parents == torch.arange(trees.parents.shape[1], device=trees.parents.device))
 
 
 def _state(gates: Tensor, remembered: Tensor | None) -> tuple[Tensor, Tensor]:

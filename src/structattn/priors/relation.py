@@ -73,12 +73,8 @@ class Relation(Prior):
         return AttentionBias(possible, torch.where(possible, matrix, 0.0))
 
 
-def own_prior(name: str) -> Prior | None:
-    """The prior that ``module:name`` names, a class without required options or an instance; ``None`` for a relation.
-
-    Raises:
-        ConfigError: if there is nothing at that address.
-    """
+def import_prior(name: str) -> Prior | None:
+    """The prior that ``module:name`` names, instance or class; ``None`` for a relation."""
     module, colon, _ = name.partition(":")
     if not colon or "+" in name or module == "matrix" or module in RELATIONS:
         return None
@@ -98,7 +94,7 @@ def mask_prior(name: str) -> Prior:
         >>> mask_prior("forward"), mask_prior("arc+self")
         (Forward(include_self=True), Relation('arc+self', as_mask=True))
     """
-    if (prior := own_prior(name)) is not None:
+    if (prior := import_prior(name)) is not None:
         return prior
     parsed = parse_mask(name)
     directions = {"forward": Forward, "backward": Backward}
@@ -119,7 +115,7 @@ def preference_prior(name: str, *, missing: Literal["error", "none", "word"] = "
         >>> preference_prior("dependency_distance"), preference_prior("head:nsubj")
         (DependencyDistance(missing='error'), Relation('head:nsubj', as_mask=False))
     """
-    if (prior := own_prior(name)) is not None:
+    if (prior := import_prior(name)) is not None:
         return prior
     match parse_relation(name).kind:
         case "word_distance":
