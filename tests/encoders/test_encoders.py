@@ -324,8 +324,8 @@ def test_the_room_has_every_builder_by_its_name() -> None:
 
 def test_embedders_are_refused_with_the_known_ones() -> None:
     for embedder, message in (
-        ({"name": "word"}, "unknown embedder 'word'; known: words, backbone"),
-        ({"name": ["words"]}, r"unknown embedder \['words'\]; known: words, backbone"),
+        ({"name": "word"}, r"unknown embedder 'word' \(did you mean 'words'\?\); known: backbone, words"),
+        ({"name": ["words"]}, r"unknown embedder \['words'\]; known: backbone, words"),
         ({"dims": 3}, r"unknown option 'dims' for embedder 'words' \(did you mean 'dim'\?\); known: dim, dropout, num"),
         ({"dim": "wide"}, "option 'dim' of embedder 'words': expected int, got 'wide'"),
         ({"num_frozen": 9}, "embedder 'words': .* got vocab_size=5 and num_frozen=9"),
@@ -397,13 +397,13 @@ def test_encoders_of_ones_own_are_named_by_their_place(tmp_path: Path, monkeypat
         build(name, vocab_size=5, scale="big")
     for wrong, message in (
         ("own_encoders:phrases", "module 'own_encoders' has no attribute 'phrases'"),
-        ("own_encoders:", "has no attribute ''"),
+        ("own_encoders:", "a function, got module"),
         ("nowhere_to_be_found:words", "No module named 'nowhere_to_be_found'"),
         (":words", "Empty module name"),
         (".encoders:words", "relative import"),
-        ("own_encoders:WIDTH", "expected a function, got int"),
+        ("own_encoders:WIDTH", "a function, got int"),
     ):
-        with pytest.raises(ConfigError, match=f"encoder '{wrong}': expected .*{message}|expected a function, got int"):
+        with pytest.raises(ConfigError, match=f"encoder '{wrong}': expected .*{message}"):
             build(wrong, vocab_size=5)
 
 

@@ -19,13 +19,7 @@ if TYPE_CHECKING:
         parse_relation,
         relation_kind,
     )
-    from structattn.data.relations import (
-        constituency_distance,
-        dependency_distance,
-        same_sentence,
-        word_distance,
-        word_relation,
-    )
+    from structattn.data.relations import word_relation
     from structattn.data.sentence_batch import SentenceBatch
     from structattn.data.subword_batch import SubwordBatch, collate_subwords
     from structattn.data.tree_batch import TreeBatch
@@ -48,8 +42,6 @@ __all__ = [
     "agreement_treebank",
     "collate",
     "collate_subwords",
-    "constituency_distance",
-    "dependency_distance",
     "join_sentences",
     "load_vectors",
     "parse_mask",
@@ -57,8 +49,6 @@ __all__ = [
     "read_arrays",
     "read_examples",
     "relation_kind",
-    "same_sentence",
-    "word_distance",
     "word_relation",
     "write_examples",
 ]

@@ -53,47 +53,10 @@ def word_relation(
     return matrix
 
 
-def word_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """Number of steps between two words in the sentence: ``abs(q - k)`` (word mask of Qi et al. 2020, MS-SAN).
-
-    Example:
-        >>> from structattn.data import Vocabulary, collate
-        >>> from structattn.syntax import Sentence
-        >>> word_distance(collate([Sentence(["a", "b", "c"])], Vocabulary([])))[0].tolist()
-        [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
-    """
-    position = torch.arange(batch.tokens.shape[1], device=batch.device)
-    return (position[:, None] - position).abs() * _real_pairs(batch)
-
-
-def dependency_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """Length of the path between two words in the dependency tree (dependency mask of Qi et al. 2020, MS-SAN).
-
-    Two roots are 2 apart.
-
-    Raises:
-        MissingStructure: if a sentence has no dependency tree.
-    """
-    return batch.require("dependency", wanted_by="dependency_distance").distances()
-
-
-def constituency_distance(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """Length of the path between two words in the phrase tree; two words of one flat phrase are 2 apart.
-
-    Raises:
-        MissingStructure: if a sentence has no phrase tree.
-    """
-    return batch.require("constituency", wanted_by="constituency_distance").leaf_distances()
-
-
 def same_sentence(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
-    """Whether two words have the same root: in a document, whose tree has several roots, the same sentence.
-
-    Raises:
-        MissingStructure: if a sentence has no dependency tree.
-    """
+    """Whether two words have the same root: in a document, whose tree has several roots, the same sentence."""
     tree = batch.require("dependency", wanted_by="same_sentence")
-    root = (tree.ancestors() & (tree.depths() == 0)[:, None, :]).int().argmax(-1)
+    root = (tree.ancestors() & tree.roots()[:, None, :]).int().argmax(-1)
     return (root[:, :, None] == root[:, None, :]) & _real_pairs(batch)
 
 
@@ -110,17 +73,18 @@ def backward(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
 
 def nearness_of_words(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
     """Minus the number of words from one to the other."""
-    return -word_distance(batch)
+    position = torch.arange(batch.tokens.shape[1], device=batch.device)
+    return -(position[:, None] - position).abs().expand(len(batch), -1, -1)
 
 
 def nearness_in_dependencies(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """Minus the number of arcs between them in the dependency tree."""
-    return -dependency_distance(batch)
+    """Minus the number of arcs between them in the dependency tree; two roots are 2 apart."""
+    return -batch.require("dependency", wanted_by="dependency_distance").distances()
 
 
 def nearness_in_phrases(batch: SentenceBatch) -> Int64[Tensor, "batch query key"]:
-    """Minus the number of edges between them in the phrase tree."""
-    return -constituency_distance(batch)
+    """Minus the number of edges between them in the phrase tree; two words of one flat phrase are 2 apart."""
+    return -batch.require("constituency", wanted_by="constituency_distance").leaf_distances()
 
 
 def ancestors(batch: SentenceBatch) -> Bool[Tensor, "batch query key"]:
