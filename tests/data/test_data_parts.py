@@ -96,10 +96,7 @@ def test_texts_have_a_hash():
 def test_columns_go_by_their_names():
     columns = Columns(label="Stars").resolve(["Review", "Date", "Stars"], Location("a.csv", 1))
     assert columns == Columns(("Review",), "Stars")
-    assert list_names(["id", "review, in full"]) == 'id, "review, in full"'
-    assert [is_table_header(line) for line in ('"Text";"Label"', "a text, with a comma", "text")] == [
-        True,
-        False,
-        False,
-    ]
+    assert list_names(["id", "review, in full"]) == repr('id, "review, in full"')
+    lines = ('"Text";"Label"', "a text, with a comma", "text")
+    assert [is_table_header(line) for line in lines] == [True, False, False]
     assert [is_row(keys) for keys in (["id", "text"], ["text", "starts", "ends", "heads"])] == [False, True]
