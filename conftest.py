@@ -92,7 +92,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
         from triton.language import core
         from triton.runtime import interpreter
 
-        from structattn.kernels.gpu import launch, token2token
+        from structattn.kernels.gpu import launch, token2token_kernels
 
         patch = interpreter._patch_lang
 
@@ -104,7 +104,7 @@ def small_tiles(monkeypatch: pytest.MonkeyPatch, device: str) -> Iterator[None]:
         # Sums of whole numbers are computed twice, to see whether they overflow: of short sentences none does.
         builder = interpreter.interpreter_builder
         monkeypatch.setattr(builder, "options", dataclasses.replace(builder.options, sanitize_overflow=False))
-        for tile in (launch.CHART_TILE, launch.SEQUENCE_TILE, token2token.TILE):
+        for tile in (launch.CHART_TILE, launch.SEQUENCE_TILE, token2token_kernels.TILE):
             for name in tile:
                 monkeypatch.setitem(tile, name, 4)
     monkeypatch.setattr(gpu, "_FAILED", {})

@@ -25,7 +25,7 @@ class Called(TorchDispatchMode):
 
 def counted(monkeypatch: pytest.MonkeyPatch) -> list[tuple[int, ...]]:
     """The grids of all launches from now on, which do nothing else."""
-    from structattn.kernels.gpu.dependency import dependency_kernel
+    from structattn.kernels.gpu.dependency_kernels import dependency_kernel
 
     grids: list[tuple[int, ...]] = []
 

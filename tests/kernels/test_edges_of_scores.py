@@ -32,7 +32,7 @@ def test_reverse_over_forward_is_forward_over_reverse(kind: type) -> None:
     torch.testing.assert_close(found, jvp(grad(crf), (scores,), (along,))[1])
 
 
-def test_negatives_that_are_not_computed_yet() -> None:
+def test_lazily_negated_tensors() -> None:
     scores = torch.randn(2, 3, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(DependencyCRF(torch._neg_view(scores)).marginals(), DependencyCRF(-scores).marginals())
 

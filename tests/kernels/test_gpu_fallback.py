@@ -74,7 +74,7 @@ def test_functions_of_kernels_return_none_in_triton_3_6(monkeypatch: pytest.Monk
         generator.semantic.to_tensor(none)
 
 
-def test_what_a_compiler_says_is_what_it_began_with(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_reason_of_a_failure_is_its_root_cause(monkeypatch: pytest.MonkeyPatch) -> None:
     def broken(*args: Any) -> None:
         try:
             raise TypeError("at 13:8:\n    return (None, 0)\n    ^\ncannot convert None to tensor")
@@ -87,7 +87,7 @@ def test_what_a_compiler_says_is_what_it_began_with(monkeypatch: pytest.MonkeyPa
     assert set(gpu._FAILED.values()) == {"cannot convert None to tensor"}
 
 
-def test_a_kernel_that_cannot_be_compiled_is_said_once_and_asked_no_more(
+def test_a_kernel_that_cannot_be_compiled_is_reported_once_and_not_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     calls = []
@@ -132,7 +132,7 @@ def test_without_its_kernel_token2token_runs_in_plain_torch(monkeypatch: pytest.
         torch.testing.assert_close(own, twin, atol=1e-6, rtol=0)
 
 
-def test_too_little_memory_is_no_reason_for_another_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_out_of_memory_is_raised(monkeypatch: pytest.MonkeyPatch) -> None:
     def full(*args: Any) -> None:
         raise torch.OutOfMemoryError("out of memory")
 
@@ -143,7 +143,7 @@ def test_too_little_memory_is_no_reason_for_another_program(monkeypatch: pytest.
     assert not gpu._FAILED
 
 
-def test_plain_torch_can_be_asked_for(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
+def test_plain_torch_can_be_requested(monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture) -> None:
     monkeypatch.setattr(gpu, "_CHOICE", "0")
     with caplog.at_level(logging.WARNING, logger="structattn"):
         assert programs.find_on_device("dependency_marginals", torch.zeros(1, 1, 2)) is None
@@ -151,7 +151,7 @@ def test_plain_torch_can_be_asked_for(monkeypatch: pytest.MonkeyPatch, caplog: p
     assert gpu.status() == "plain torch: asked for by STRUCTATTN_TRITON=0"
 
 
-def test_tensors_on_the_cpu_never_ask_for_triton(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_tensors_on_the_cpu_do_not_import_triton(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(programs, "IS_INTERPRETED", False)
     monkeypatch.setattr(gpu, "importlib", SimpleNamespace())  # importing anything would fail
     assert programs.find_on_device("dependency_marginals", torch.zeros(1, 1, 2)) is None

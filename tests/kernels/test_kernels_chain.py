@@ -52,7 +52,7 @@ def results(unary: Tensor, transition: Tensor, lengths: Tensor) -> list[Tensor]:
 @pytest.mark.parametrize("shared", [True, False], ids=["shared", "single"])
 @pytest.mark.parametrize("num_states", [1, 2, 3, 6, 18])
 @pytest.mark.parametrize("num_words", [0, 1, 2, 7])
-def test_it_equals_the_plain_program(num_words: int, num_states: int, shared: bool, spread: float) -> None:
+def test_equals_the_plain_torch_program(num_words: int, num_states: int, shared: bool, spread: float) -> None:
     """Beyond a spread of some hundreds, doubles without exponents of their own would underflow."""
     arguments = random_chain(num_words, num_states, shared=shared, spread=spread)
     found = results(*arguments)
@@ -128,7 +128,7 @@ def test_the_best_sequence_is_that_of_the_plain_program(shared: bool) -> None:
                 torch.testing.assert_close(found, chained.argmax())
 
 
-def test_of_equal_sequences_the_first_states_win() -> None:
+def test_equal_sequences_go_to_the_first_states() -> None:
     best = LinearChainCRF(torch.zeros(2, 5, 3), torch.zeros(3, 3)).argmax()
     assert best[..., 0].all()
 

@@ -82,7 +82,7 @@ def compare(name: str, scores: Tensor, lengths: Tensor | None = None, *, toleran
 @every_family
 @pytest.mark.parametrize("forbidden", [0.0, 0.3, 0.8])
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-def test_the_twins_agree_for_all_lengths_and_forbidden_parts(name: str, forbidden: float, dtype: torch.dtype) -> None:
+def test_programs_agree_for_all_lengths_and_forbidden_parts(name: str, forbidden: float, dtype: torch.dtype) -> None:
     n, batch = 7, 22
     scores = random_scores(name, n, batch, seed=1, spread=3.0)
     scores[torch.rand(scores.shape, generator=torch.Generator().manual_seed(2)) < forbidden] = -torch.inf
@@ -100,7 +100,7 @@ def test_the_twins_agree_for_all_lengths_and_forbidden_parts(name: str, forbidde
 @compiled
 @every_family
 @pytest.mark.parametrize("spread", [1e-3, 5.0, 20.0, 300.0, 1e6])
-def test_the_twins_agree_at_any_spread(name: str, spread: float) -> None:
+def test_programs_agree_at_any_spread(name: str, spread: float) -> None:
     # Doubles are proved to be enough for some of these sentences only; the others get exponents of their own.
     scores = random_scores(name, 24, 3, seed=3, spread=spread)
     scores[2] = scores[2].sign() * spread
@@ -180,13 +180,13 @@ def test_threads_change_nothing_and_the_scores_are_left_alone(name: str) -> None
 
 
 @compiled
-def test_one_best_tree_of_many_equal_ones() -> None:
+def test_a_best_tree_among_many_equal_ones() -> None:
     for name in FAMILIES:
         ours = FAMILIES[name][0](torch.zeros(1, *FAMILIES[name][1](6)))
         assert math.isfinite(ours.log_prob(ours.argmax()))
 
 
-def test_plain_torch_can_be_asked_for() -> None:
+def test_plain_torch_can_be_requested() -> None:
     with plain_torch():
         assert not native.status().active
         assert programs.find_compiled("dependency_marginals", torch.zeros(1), pointers=4, numbers=3) is None
@@ -256,7 +256,7 @@ def test_libraries_newer_than_the_sources_are_kept(tmp_path: Path, monkeypatch: 
 
 @compiled
 @every_family
-def test_a_graph_that_is_kept_answers_again(name: str) -> None:
+def test_a_retained_graph_gives_the_same_gradients_again(name: str) -> None:
     """The gradient of a log-partition takes the memory of the marginals; the second time there are none."""
     scores = random_scores(name, 5, 4).requires_grad_()
     log_partition = FAMILIES[name][0](scores).log_partition()
@@ -276,7 +276,7 @@ LAWS: list[Callable[[Family], None]] = [
     laws.test_padding_is_not_read_and_a_batch_is_its_sentences,
     laws.test_divergence_and_cross_entropy,
     lambda family: laws.test_samples_are_drawn_with_their_probabilities(family, 0.3),
-    laws.test_the_k_best_are_different_structures_with_the_scores_that_are_promised,
+    laws.test_the_k_best_are_different_structures_with_their_scores,
     laws.test_marginals_are_the_gradient_of_the_log_partition_and_the_fourth_derivative_is_refused,
 ]
 

@@ -39,7 +39,7 @@ def compare(ours: StructuredDistribution) -> dict[str, Tensor]:
 @every_family
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("forbidden", [0.0, 0.2, 0.8])
-def test_the_twins_agree_for_all_lengths_and_forbidden_parts(
+def test_programs_agree_for_all_lengths_and_forbidden_parts(
     family: Family, forbidden: float, dtype: torch.dtype
 ) -> None:
     n = 6
@@ -53,7 +53,7 @@ def test_the_twins_agree_for_all_lengths_and_forbidden_parts(
 
 @every_family
 @pytest.mark.parametrize("spread", [1e-3, 20.0, 3000.0])
-def test_the_twins_agree_at_any_spread(family: Family, spread: float) -> None:
+def test_programs_agree_at_any_spread(family: Family, spread: float) -> None:
     # Doubles are proved to be enough for some of these sentences only; the others get exponents of their own.
     potentials = family.random(17, 5, seed=2, spread=spread)
     compare(family.build(*potentials, [17, 11, 17, 0, 16]))
@@ -63,7 +63,7 @@ def test_the_twins_agree_at_any_spread(family: Family, spread: float) -> None:
 def test_all_structures_in_order_and_each_once(family: Family) -> None:
     n, extra = 4, 3
     potentials = family.random(n, 3, seed=3)
-    ours, count = family.build(*potentials), family.counts(n)
+    ours, count = family.build(*potentials), family.count(n)
     parts, scores = ours.topk(count + extra), ours.topk_scores(count + extra)
     torch.testing.assert_close(scores, family.by_hand(potentials, n, n).topk_scores(count + extra))
     assert (scores[count:] == -torch.inf).all()
@@ -77,12 +77,12 @@ def test_all_structures_in_order_and_each_once(family: Family) -> None:
 
 
 @every_family
-def test_of_equal_structures_each_comes_once(family: Family) -> None:
+def test_topk_of_equal_structures_has_each_once(family: Family) -> None:
     n = 4
     ours = family.build(*(torch.zeros_like(own) for own in family.random(n, 2)))
-    parts, scores = ours.topk(family.counts(n)), ours.topk_scores(family.counts(n))
+    parts, scores = ours.topk(family.count(n)), ours.topk_scores(family.count(n))
     assert (scores == 0).all()
-    assert len(parts[:, 0].flatten(1).unique(dim=0)) == family.counts(n)
+    assert len(parts[:, 0].flatten(1).unique(dim=0)) == family.count(n)
     assert torch.equal(parts[0], ours.argmax())
 
 
@@ -115,7 +115,7 @@ def test_threads_change_nothing(family: Family) -> None:
 
 @every_family
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e308])
-def test_scores_that_are_no_numbers_do_no_harm_where_nobody_checks(family: Family, value: float) -> None:
+def test_undefined_scores_without_checks_do_no_harm(family: Family, value: float) -> None:
     potentials = family.random(5, 40, seed=6)
     for own in potentials:
         own[torch.rand(own.shape, generator=torch.Generator().manual_seed(7)) < 0.3] = value

@@ -31,7 +31,7 @@ def plain_results(tensors: list[Tensor], allowed: Tensor, scale: float = 5.0) ->
 @BOTH_TYPES
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("dim", [1, 3, 8, 37])
-def test_it_equals_the_plain_program(mask: str, dim: int, dtype: torch.dtype) -> None:
+def test_equals_the_plain_torch_program(mask: str, dim: int, dtype: torch.dtype) -> None:
     tensors, allowed = arguments(mask, lengths=(9, 4, 0, 1), dim=dim, dtype=dtype)
     for scale in (0.5, 5.0, 10.0):
         for got, wanted in zip(results(tensors, allowed, scale), plain_results(tensors, allowed, scale), strict=True):
@@ -70,7 +70,7 @@ def test_huge_parts_cancel(dtype: torch.dtype) -> None:
     assert all(torch.isfinite(tensor).all() for tensor in found)
 
 
-def test_mask_rows_of_every_pattern_are_read_right() -> None:
+def test_mask_rows_of_every_pattern() -> None:
     """Ranges begin and end at every place, in rows that are longer than the eight bytes that are read together."""
     keys, generator = 21, torch.Generator().manual_seed(0)
     rows = [torch.zeros(keys, dtype=torch.bool), torch.ones(keys, dtype=torch.bool)]

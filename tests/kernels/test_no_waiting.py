@@ -54,7 +54,7 @@ def test_no_family_waits_for_the_device(
 
 
 @every_family
-def test_operators_say_what_they_return_before_they_are_called(
+def test_shape_functions_of_operators(
     operators: Operators, options: tuple[int, ...], shapes: list[tuple[int, ...]]
 ) -> None:
     """Forward and backward, with one operator of torch each."""

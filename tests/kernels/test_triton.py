@@ -189,7 +189,7 @@ def test_a_sentence_has_the_same_bits_in_every_batch(kernel: Kernel, device: str
 
 
 @every_kernel
-def test_nothing_is_read_that_was_not_written(kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_written_before_it_is_read(kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Memory is full of what is no number when a kernel gets it, and results are whole all the same."""
     scores, vectors = kernel.random(4, 3, seed=9, forbidden=0.2), kernel.random(4, 3, seed=10)
     poison(monkeypatch)

@@ -49,7 +49,7 @@ def test_a_hundred_runs_have_the_same_bits(kernel: Kernel, device: str) -> None:
 
 
 @every_kernel
-def test_a_graph_replays_what_a_call_finds(kernel: Kernel, device: str) -> None:
+def test_a_graph_replays_a_call(kernel: Kernel, device: str) -> None:
     given = inputs(kernel, 20, 3, device)
     expected = kernel.results(*given)
     graph = torch.cuda.CUDAGraph()

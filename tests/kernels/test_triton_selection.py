@@ -77,7 +77,7 @@ def test_the_structures_of_the_cpu_for_every_length(
 
 
 @every_kernel
-def test_of_equally_good_structures_that_of_the_cpu(kernel: Kernel, compare: Callable[..., list[Tensor]]) -> None:
+def test_equally_good_structures_are_chosen_as_on_the_cpu(kernel: Kernel, compare: Callable[..., list[Tensor]]) -> None:
     """Of whole scores many sums are the same, and none is rounded."""
     scores = [array.round() for array in kernel.random(6, 4, seed=2)]
     compare(kernel, [array.where(array > -2, -torch.inf) for array in scores], torch.tensor([6, 6, 5, 4]))
@@ -133,7 +133,7 @@ def test_a_sentence_has_the_same_structures_in_every_batch(kernel: Kernel, devic
 
 
 @every_kernel
-def test_nothing_is_read_that_was_not_written(
+def test_memory_is_written_before_it_is_read(
     kernel: Kernel, compare: Callable[..., list[Tensor]], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     poison(monkeypatch)
@@ -173,7 +173,7 @@ def test_few_launches_a_call_and_none_waits_for_the_device(
     assert not WAITING & {*called.names, *further.names}
 
 
-def test_no_sample_is_asked_for(device: str) -> None:
+def test_zero_samples(device: str) -> None:
     for kernel in KERNELS:
         scores = [array.to(device) for array in kernel.random(2, 1, seed=17)]
         one = torch.tensor([2], device=device)

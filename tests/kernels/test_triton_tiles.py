@@ -18,10 +18,10 @@ every_chart = pytest.mark.parametrize("kernel", CHARTS, ids=lambda kernel: kerne
 
 def cut(patch: pytest.MonkeyPatch, extent: int) -> None:
     """All sentences are in tiles from now on."""
-    from structattn.kernels.gpu import tiles
+    from structattn.kernels.gpu import launch
 
-    patch.setattr(tiles, "LONGEST_ALONE", -1)
-    patch.setattr(tiles, "EXTENT", extent)
+    patch.setattr(launch, "LONGEST_ALONE", -1)
+    patch.setattr(launch, "EXTENT", extent)
 
 
 def results(kernel: Kernel, scores: list[Tensor], vectors: list[Tensor], lengths: Tensor) -> dict[str, Tensor]:
@@ -44,7 +44,7 @@ def test_tiles_change_no_bit(kernel: Kernel, n: int, extent: int, device: str, m
 
 
 @every_chart
-def test_nothing_is_read_that_was_not_written(kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_memory_is_written_before_it_is_read(kernel: Kernel, device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     scores, vectors = kernel.random(5, 3, seed=9), kernel.random(5, 3, seed=10)
     scores, vectors = [[array.to(device) for array in group] for group in (scores, vectors)]
     lengths = torch.tensor([5, 2, 0], device=device)

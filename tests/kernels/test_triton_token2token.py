@@ -27,7 +27,7 @@ def results(tensors: list[Tensor], allowed: Tensor, scale: float = 5.0, *, devic
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 @pytest.mark.parametrize("mask", ["forward", "everything", "nothing", "random"])
 @pytest.mark.parametrize("scale", [0.5, 5.0, LARGE_SCALE])
-def test_it_equals_the_plain_program(mask: str, scale: float, dtype: torch.dtype, device: str) -> None:
+def test_equals_the_plain_torch_program(mask: str, scale: float, dtype: torch.dtype, device: str) -> None:
     tensors, allowed = arguments(mask, lengths=(6, 4, 0, 1), dim=5, dtype=dtype)
     found = results(tensors, allowed, scale, device=device)
     with plain_torch():
@@ -95,7 +95,7 @@ def test_a_sentence_has_the_same_bits_in_every_batch_and_beside_any_padding(devi
         assert torch.equal(alone[0], output[sentence])
 
 
-def test_every_number_is_written_and_none_is_read_that_was_not(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_all_results_are_written_and_memory_before_it_is_read(device: str, monkeypatch: pytest.MonkeyPatch) -> None:
     empty_like = torch.empty_like
     monkeypatch.setattr(torch, "empty_like", lambda tensor, **options: empty_like(tensor, **options).fill_(torch.nan))
     found = results(*arguments("forward", dim=5), device=device)

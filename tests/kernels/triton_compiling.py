@@ -26,7 +26,7 @@ from triton.compiler import ASTSource
 from structattn.kernels.gpu.launch import CHART_TILE, ONE_WARP, OPTIONS, SEQUENCE_TILE
 
 TYPES = {"lengths": "*i64", "streams": "*i64", "trusted": "*i32", "memory": "*fp64", "allowed": "*u8", "marks": "*i8"}
-TYPES |= {"known": "*i32", "gains": "*fp64"}
+TYPES |= {"nodes": "*i32", "word_states": "*i32", "gains": "*fp64"}
 TENSORS = {
     *("scores", "vector", "log_partition", "parts", "transitions", "transition_vector", "transition_parts"),
     *("queries", "keys", "values", "attended", "inverse", "gradient", "of_parts", "of_values"),
@@ -58,7 +58,7 @@ def report(ptx: str, capability: int) -> dict[str, int]:
 def made_of(name: str, capability: int, constants: dict[str, Any]) -> dict[str, int]:
     """The report of a kernel, named by its module and, where there are several, what it does."""
     family, _, what = name.partition(".")
-    module = importlib.import_module(f"structattn.kernels.gpu.{family}")
+    module = importlib.import_module(f"structattn.kernels.gpu.{family}_kernels")
     kernel = getattr(module, f"{what or family}_kernel")
     constants = {name: value for name, value in constants.items() if name in kernel.arg_names}
     tiles = CHART_TILE | SEQUENCE_TILE | getattr(module, "TILE", {})

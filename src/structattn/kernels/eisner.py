@@ -22,12 +22,10 @@ _HALVES, _RIGHT, _LEFT, _ROOT = range(4)
 
 @lru_cache(maxsize=64)
 def chart(num_words: int, single_root: bool) -> Chart:
-    r"""Rules over positions 0 (root) and 1..n; scores ``theta(h -> m)`` in row ``m - 1``, column ``h``.
-
-    ``X[s,t] = plus_u CR[s,u] CL[u+1,t]``; ``IR = X theta(s -> t)``; ``IL = X theta(t -> s)``;
-    ``CR[s,t] = plus_u IR[s,u] CR[u,t]``; ``CL[s,t] = plus_u CL[s,u] IL[u,t]``; goal ``CR[0,n]``. With a single root,
-    position 0 takes no part in spans and the goal is ``plus_r theta(0 -> r) CL[1,r] CR[r,n]``.
-    """
+    """Rules over positions 0 (root) and 1..n; scores ``theta(h -> m)`` in row ``m - 1``, column ``h``."""
+    # ``X[s,t] = plus_u CR[s,u] CL[u+1,t]``; ``IR = X theta(s -> t)``; ``IL = X theta(t -> s)``;
+    # ``CR[s,t] = plus_u IR[s,u] CR[u,t]``; ``CL[s,t] = plus_u CL[s,u] IL[u,t]``; goal ``CR[0,n]``. With a single root,
+    # position 0 takes no part in spans and the goal is ``plus_r theta(0 -> r) CL[1,r] CR[r,n]``.
     size = num_words + 1
     num_scores = num_words * size
     tables = {name: num_scores + index * size * size for index, name in enumerate(("X", "IR", "IL", "CR", "CL"))}

@@ -124,11 +124,9 @@ def _node(
     axis: int = 0,
     autograd: tuple[Callable[..., Any], Callable[..., None]] | None = None,
 ) -> Any:
-    """Register one operator under the name of its implementation; ``fake`` gives the shapes of its outputs.
-
-    After scores and lengths come ``arguments``, of which the first ``further`` are tensors; ``axis`` is the batch axis
-    of the outputs; ``autograd`` is a backward function, and one that saves tensors for it.
-    """
+    """Register one operator under the name of its implementation; ``fake`` gives the shapes of its outputs."""
+    # After scores and lengths come ``arguments``, of which the first ``further`` are tensors; ``axis`` is the batch
+    # axis of the outputs; ``autograd`` is a backward function, and one that saves tensors for it.
     count = len(family.shared_axes)
     scores = ", ".join(f"Tensor scores{index}" for index in range(count))
     operator = torch.library.custom_op(

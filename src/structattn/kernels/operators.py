@@ -24,13 +24,11 @@ from structattn.kernels.tracing import (
 
 
 class Operators:
-    """The quantities that a family computes from arrays of scores with one batch axis.
+    """The quantities that a family computes from arrays of scores with one batch axis."""
 
-    Log-partition and marginals can be differentiated, up to the third derivative of the log-partition; everything can
-    be mapped (``torch.vmap``), transformed (``torch.func``), compiled and exported, as one node of the graph.
-    """
-
-    # Eager calls go directly to the kernel and bypass torch's dispatcher, which costs more than a short sentence.
+    # Log-partition and marginals can be differentiated, up to the third derivative of the log-partition; everything can
+    # be mapped (``torch.vmap``), transformed (``torch.func``), compiled and exported, as one node of the graph. Eager
+    # calls go directly to the kernel and bypass torch's dispatcher, which costs more than a short sentence.
 
     def __init__(self, family: Family) -> None:
         from structattn.kernels import graph_nodes

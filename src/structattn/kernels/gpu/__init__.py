@@ -27,7 +27,7 @@ _TYPES = (torch.float16, torch.bfloat16, torch.float32, torch.float64)
 _CAPABILITY = (7, 5)
 _SUMS = ("marginals", "hvp")
 _CHOICES = ("argmax", "sample")
-# The kernels that exist, in one module for each family and for each other operator.
+# The kernels that exist, in a module for each family and for each other operator.
 KERNELS = {
     "dependency": _SUMS + _CHOICES,
     "spanning_tree": _SUMS + _CHOICES,
@@ -92,7 +92,7 @@ def _usable(name: str, device: torch.device) -> Program | None:
     family, _, quantity = name.rpartition("_")
     if quantity not in KERNELS.get(family, ()):
         return None
-    return _guard(name, getattr(importlib.import_module(f"structattn.kernels.gpu.{family}"), quantity))
+    return _guard(name, getattr(importlib.import_module(f"structattn.kernels.gpu.{family}_kernels"), quantity))
 
 
 def _guard(name: str, launch: Callable[..., None]) -> Program:

@@ -1,31 +1,34 @@
-"""Arcs between words: their best scores, and their weights by width and start of the span between their ends."""
+"""Arcs between words: their best scores, and their weights by width and start of the span between their ends.
+
+What is read of a sentence, ``source``, is a tuple of scores, vector (or None), the output of `subtract_best`, the
+amount subtracted from the scores of the root, and the unit of the vector.
+"""
 
 import triton
 import triton.language as tl
 
+from structattn.kernels.gpu.chart_tables import weights, write
+from structattn.kernels.gpu.numbers import finite_size, power_near, round_for
 from structattn.kernels.gpu.selection import LARGE
-from structattn.kernels.gpu.tables import weights, write
-from structattn.kernels.gpu.vectors import finite_size, power_near, rounded
 
 
 @triton.jit
-def arcs(first, start, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
+def arc_tile(first, start, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
     """Ids of words and heads of a tile, offsets of their arcs, and which arcs exist."""
     word = first + tl.arange(0, WORDS)[:, None] + 1
     head = start + tl.arange(0, HEADS)[None, :]
     return word, head, (word - 1) * (words + 1) + head, (word <= length) & (head <= length) & (word != head)
 
 
+# Every tree has one head for each word, so a constant may be subtracted from a row of scores, and from a row of the
+# vector. With the best head at zero, nothing cancels where the scores are peaked.
 @triton.jit
-def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr):
+def subtract_best(
+    scores, vector, output, length, words, SINGLE: tl.constexpr, WORDS: tl.constexpr, HEADS: tl.constexpr
+):
     """Writes the best score of each word and, if there is a vector, its entry there.
 
-    Every tree has one head for each word, so a constant may be subtracted from a row of scores, and from a row of the
-    vector. With the best head at zero, nothing cancels where the scores are peaked.
-
-    Returns:
-        The total subtracted from the score of a tree, the part of it subtracted from the scores of the root, and a
-        power of two near the largest entry of the vector.
+    Returns their sum over a tree, the part of it of the root, and a power of two near the largest entry of the vector.
     """
     total = tl.full([1, 1], 0.0, tl.float64)
     root = tl.full([1, 1], -float("inf"), tl.float64)
@@ -33,81 +36,63 @@ def take_out_best(scores, vector, taken, length, words, SINGLE: tl.constexpr, WO
     for first in range(0, length, WORDS):
         best = tl.full([WORDS, 1], -float("inf"), tl.float64)
         for start in range(0, length + 1, HEADS):
-            word, head, place, real = arcs(first, start, length, words, WORDS, HEADS)
-            score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
+            word, head, offset, real = arc_tile(first, start, length, words, WORDS, HEADS)
+            score = tl.load(scores + offset, mask=real, other=-float("inf")).to(tl.float64)
             best = tl.maximum(best, tl.max(score, 1, keep_dims=True))
         word = first + tl.arange(0, WORDS)[:, None] + 1
         from_root = tl.load(scores + (word - 1) * (words + 1), mask=word <= length, other=-float("inf")).to(tl.float64)
         best = tl.where(best > -float("inf"), best, 0.0)
         root = tl.maximum(root, tl.max(from_root - best, 0, keep_dims=True))
         total += tl.sum(best, 0, keep_dims=True)
-        tl.store(taken + word, best, mask=word <= length)
+        tl.store(output + word, best, mask=word <= length)
         if vector is not None:
             centre = tl.full([WORDS, 1], 0.0, tl.float64)
-            found = tl.full([WORDS, 1], 0, tl.int32)
+            has_centre = tl.full([WORDS, 1], 0, tl.int32)
             for start in range(0, length + 1, HEADS):
-                word, head, place, real = arcs(first, start, length, words, WORDS, HEADS)
-                score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
-                direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64)
+                word, head, offset, real = arc_tile(first, start, length, words, WORDS, HEADS)
+                score = tl.load(scores + offset, mask=real, other=-float("inf")).to(tl.float64)
+                direction = tl.load(vector + offset, mask=real, other=0.0).to(tl.float64)
                 size = tl.maximum(size, tl.max(tl.max(finite_size(direction), 1, keep_dims=True), 0, keep_dims=True))
                 # The first of equally good heads.
                 column = tl.min(tl.where((score == best) & real, head, LARGE), 1, keep_dims=True)
-                here = (found == 0) & (column < LARGE)
-                own = tl.sum(tl.where(head == column, direction, 0.0), 1, keep_dims=True)
-                centre = tl.where(here, own, centre)
-                found = tl.where(here, 1, found)
-            tl.store(taken + words + 1 + word, centre, mask=word <= length)
+                is_first = (has_centre == 0) & (column < LARGE)
+                entry = tl.sum(tl.where(head == column, direction, 0.0), 1, keep_dims=True)
+                centre = tl.where(is_first, entry, centre)
+                has_centre = tl.where(is_first, 1, has_centre)
+            tl.store(output + words + 1 + word, centre, mask=word <= length)
     root = tl.where(root > -float("inf"), root, 0.0) if SINGLE else tl.full([1, 1], 0.0, tl.float64)
     return total + root, root, power_near(size)
 
 
 @triton.jit
 def arc_weights(table, source, growth: tl.constexpr, tile, length, words):
-    """Weights of a tile of arcs in the format of a table.
-
-    Args:
-        table: of numbers.
-        source: scores and vector of the sentence, the latter None if there is none; the output of `take_out_best`; the
-            amount subtracted from the scores of the root; the unit of the vector.
-        growth: a further amount subtracted from each score.
-        tile: from `arcs`.
-        length: of the sentence.
-        words: of the longest sentence.
-    """
-    scores, vector, taken, root, unit = source
-    word, head, place, real = tile
-    best = tl.load(taken + word, mask=word <= length, other=0.0)
-    score = tl.load(scores + place, mask=real, other=-float("inf")).to(tl.float64)
+    """Weights of a tile of arcs in the format of a table; ``growth`` is subtracted from each score."""
+    scores, vector, constants, root, unit = source
+    word, head, offset, real = tile
+    best = tl.load(constants + word, mask=word <= length, other=0.0)
+    score = tl.load(scores + offset, mask=real, other=-float("inf")).to(tl.float64)
     score = score - best - tl.where(head == 0, root, 0.0) - growth
     if vector is None:
         return weights(table, score, None)
     else:
-        centre = tl.load(taken + words + 1 + word, mask=word <= length, other=0.0)
-        direction = tl.load(vector + place, mask=real, other=0.0).to(tl.float64) - centre
+        centre = tl.load(constants + words + 1 + word, mask=word <= length, other=0.0)
+        direction = tl.load(vector + offset, mask=real, other=0.0).to(tl.float64) - centre
         return weights(table, score, direction / unit)
 
 
 @triton.jit
 def load_weights(source, parts, growth: tl.constexpr, tables, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
-    """Weights of all arcs by width and start of their spans; zero in the results where there is no arc.
+    """Writes weights by width and start of spans: to the right to the first table, to the left to the second.
 
-    Args:
-        source: as in `arc_weights`.
-        parts: of the sentence, or None.
-        growth: a further amount subtracted from each score.
-        tables: the first two, of weights to the right and to the left.
-        length: of the sentence.
-        words: of the longest sentence.
-        WORDS: of a tile.
-        HEADS: of a tile.
+    Parts, if there are any, are zero where there is no arc.
     """
     for first in range(0, words, WORDS):
         for start in range(0, words + 1, HEADS):
-            tile = arcs(first, start, length, words, WORDS, HEADS)
-            word, head, place, real = tile
-            own = arc_weights(tables[0], source, growth, tile, length, words)
-            write(tables[0], word - head, head, own, real & (head < word))
-            write(tables[1], head - word, word, own, real & (head > word))
+            tile = arc_tile(first, start, length, words, WORDS, HEADS)
+            word, head, offset, real = tile
+            weight = arc_weights(tables[0], source, growth, tile, length, words)
+            write(tables[0], word - head, head, weight, real & (head < word))
+            write(tables[1], head - word, word, weight, real & (head > word))
             if parts is not None:
-                nothing = rounded(tl.full([WORDS, HEADS], 0.0, tl.float64), parts)
-                tl.store(parts + place, nothing, mask=(word <= words) & (head <= words) & (real == 0))
+                nothing = round_for(parts, tl.full([WORDS, HEADS], 0.0, tl.float64))
+                tl.store(parts + offset, nothing, mask=(word <= words) & (head <= words) & (real == 0))

@@ -29,8 +29,8 @@ def barrier():
 @triton.jit
 def power_of_two(exponent):
     """``2^d`` for whole ``d`` up to 1023; zero below ``2^-1022``."""
-    kept = tl.minimum(tl.maximum(exponent, -1023.0), 1023.0)
-    return ((kept + 1023.0).to(tl.int64) << 52).to(tl.float64, bitcast=True)
+    clamped = tl.minimum(tl.maximum(exponent, -1023.0), 1023.0)
+    return ((clamped + 1023.0).to(tl.int64) << 52).to(tl.float64, bitcast=True)
 
 
 @triton.jit
@@ -50,16 +50,13 @@ def zero(ROWS: tl.constexpr, COLUMNS: tl.constexpr, VALUES: tl.constexpr, DUAL: 
 @triton.jit
 def one(ROWS: tl.constexpr, COLUMNS: tl.constexpr, VALUES: tl.constexpr, DUAL: tl.constexpr, EXPONENTS: tl.constexpr):
     """A tile of ones."""
-    none = tl.full([ROWS, COLUMNS], 0.0, tl.float64)
-    return (none + 1.0 if VALUES else None, none if DUAL else None, none if EXPONENTS else None)
+    zeros = tl.full([ROWS, COLUMNS], 0.0, tl.float64)
+    return (zeros + 1.0 if VALUES else None, zeros if DUAL else None, zeros if EXPONENTS else None)
 
 
 @triton.jit
 def weight(score, direction, VALUES: tl.constexpr, EXPONENTS: tl.constexpr):
-    """``exp(score)``; without exponents, scores must not exceed zero.
-
-    A forbidden part has no derivative, whatever the direction is there.
-    """
+    """``exp(score)``; without exponents, scores must not exceed zero."""
     if not VALUES:
         return (None, None, score)
     elif EXPONENTS:
@@ -68,8 +65,8 @@ def weight(score, direction, VALUES: tl.constexpr, EXPONENTS: tl.constexpr):
         huge = real & (tl.abs(score) > 562949953421312.0)
         small = tl.where(real & (huge == 0), score, 0.0)
         whole = tl.floor(small * 1.4426950408889634 + 0.5)
-        rest = (small - whole * 0.6931471803691238) - whole * 1.9082149292705877e-10
-        value = tl.where(real, tl.exp(rest), 0.0)
+        fraction = (small - whole * 0.6931471803691238) - whole * 1.9082149292705877e-10
+        value = tl.where(real, tl.exp(fraction), 0.0)
         exponent = tl.where(huge, score * 1.4426950408889634, whole)
         return settle((value, _slope(value, direction), tl.where(real, exponent, NOTHING)))
     else:
@@ -79,11 +76,12 @@ def weight(score, direction, VALUES: tl.constexpr, EXPONENTS: tl.constexpr):
 
 @triton.jit
 def _slope(value, direction):
+    """A forbidden part has no derivative, whatever the direction is there."""
     return None if direction is None else tl.where(value > 0.0, value * direction, 0.0)
 
 
 @triton.jit
-def scaled(number, factor):
+def scale(number, factor):
     """Value and slope times a plain factor; the exponent stays."""
     return (number[0] * factor, None if number[1] is None else number[1] * factor, number[2])
 
@@ -99,7 +97,7 @@ def where(mask, number):
 
 
 @triton.jit
-def possible(number):
+def is_possible(number):
     """Where a number is not zero."""
     return number[2] > -float("inf") if number[0] is None else number[0] > 0.0
 
@@ -111,11 +109,11 @@ def settle(number):
         return number
     else:
         bits = number[0].to(tl.int64, bitcast=True)
-        wanted = (((bits >> 52) & 0x7FF) - 1023).to(tl.float64)
-        changed = number[2] + wanted
-        shift = tl.where(changed - number[2] == wanted, wanted, 0.0)
-        found = scaled(number, power_of_two(-shift))
-        return where(number[0] > 0.0, (found[0], found[1], number[2] + shift))
+        power = (((bits >> 52) & 0x7FF) - 1023).to(tl.float64)
+        changed = number[2] + power
+        shift = tl.where(changed - number[2] == power, power, 0.0)
+        settled = scale(number, power_of_two(-shift))
+        return where(number[0] > 0.0, (settled[0], settled[1], number[2] + shift))
 
 
 @triton.jit
@@ -141,7 +139,7 @@ def multiply(a, b):
 
 
 @triton.jit
-def plus_fraction(a, b):
+def add_fractions(a, b):
     """Sum of two numbers under one exponent: outsides of one cell, from different parents."""
     return (a[0] + b[0], None if a[1] is None else a[1] + b[1], a[2])
 
@@ -150,13 +148,13 @@ def plus_fraction(a, b):
 def add(a, b):
     """Sum; the value may leave ``[1, 2)``, see `settle`."""
     if a[2] is None:
-        return plus_fraction(a, b)
+        return add_fractions(a, b)
     elif a[0] is None:
         return (None, None, tl.maximum(a[2], b[2]))
     else:
         top = tl.maximum(a[2], b[2])
-        found = plus_fraction(scaled(a, power_of_two(a[2] - top)), scaled(b, power_of_two(b[2] - top)))
-        return (found[0], found[1], top)
+        total = add_fractions(scale(a, power_of_two(a[2] - top)), scale(b, power_of_two(b[2] - top)))
+        return (total[0], total[1], top)
 
 
 @triton.jit
@@ -168,7 +166,7 @@ def fold(number):
         return (None, None, tl.max(number[2], 0, keep_dims=True))
     else:
         top = tl.max(number[2], 0, keep_dims=True)
-        return fold_fractions(scaled(number, power_of_two(number[2] - top)), top)
+        return fold_fractions(scale(number, power_of_two(number[2] - top)), top)
 
 
 @triton.jit
@@ -179,7 +177,14 @@ def fold_fractions(number, exponent):
 
 
 @triton.jit
-def _sum_of_two(value, exponent, further_value, further_exponent):
+def fold_lanes(number):
+    """The sum over the second axis of values and slopes under one exponent; the axis stays with size one."""
+    value = tl.sum(number[0], 1, keep_dims=True)
+    return (value, None if number[1] is None else tl.sum(number[1], 1, keep_dims=True), number[2])
+
+
+@triton.jit
+def _add_pairs(value, exponent, further_value, further_exponent):
     top = tl.maximum(exponent, further_exponent)
     return value * power_of_two(exponent - top) + further_value * power_of_two(further_exponent - top), top
 
@@ -190,7 +195,7 @@ def running_sums(number):
     if number[2] is None:
         return (tl.cumsum(number[0], 0), None, None)
     else:
-        value, exponent = tl.associative_scan((number[0], number[2]), 0, _sum_of_two)
+        value, exponent = tl.associative_scan((number[0], number[2]), 0, _add_pairs)
         return (value, None, exponent)
 
 
@@ -199,13 +204,6 @@ def ratio(part, whole):
     """A part of a sum divided by the sum, as a plain number; zero where the sum is zero."""
     share = part[0] * reciprocal(whole)[0]
     return share if part[2] is None else share * power_of_two(part[2] - whole[2])
-
-
-@triton.jit
-def sum_of_lanes(number):
-    """The sum over the second axis of values and slopes under one exponent; the axis stays with size one."""
-    value = tl.sum(number[0], 1, keep_dims=True)
-    return (value, None if number[1] is None else tl.sum(number[1], 1, keep_dims=True), number[2])
 
 
 @triton.jit
@@ -219,19 +217,19 @@ def reciprocal(number):
 @triton.jit
 def inverse(number):
     """One over a number, zero for zero."""
-    found = reciprocal(number)
-    return where(number[0] > 0.0, (found[0], found[1], None if number[2] is None else -number[2]))
+    fractions = reciprocal(number)
+    return where(number[0] > 0.0, (fractions[0], fractions[1], None if number[2] is None else -number[2]))
 
 
 @triton.jit
-def pull(outside, other, child):
-    """The outside of a child, from a parent that is a sum of products ``other * child``."""
+def pull(outside, factor, child):
+    """The outside of a child, from a parent that is a sum of products ``factor * child``."""
     if outside[2] is None:
-        return multiply(outside, other)
+        return multiply(outside, factor)
     else:
         # The sum of exponents is rounded as it was on the way up; an impossible term has a share of zero.
-        share = tl.minimum(child[2] + other[2] - outside[2], 0.0)
-        return multiply_fractions(scaled(outside, power_of_two(share)), other, child[2])
+        share = tl.minimum(child[2] + factor[2] - outside[2], 0.0)
+        return multiply_fractions(scale(outside, power_of_two(share)), factor, child[2])
 
 
 @triton.jit
@@ -251,8 +249,8 @@ def probability(outside, number):
 
 
 @triton.jit
-def sufficed(total, flag):
-    """Whether numbers were good enough for a sum over all structures; recorded for those without exponents.
+def suffice(total, flag):
+    """Whether numbers are good enough for a sum over all structures; recorded for those without exponents.
 
     Those with exponents always are; they run where the flag is zero.
     """
@@ -266,7 +264,7 @@ def sufficed(total, flag):
 
 @triton.jit
 def are_used(flag, EXTENDED: tl.constexpr):
-    """Whether the results of a sentence come from these numbers, as `sufficed` has recorded."""
+    """Whether the results of a sentence come from these numbers, as `suffice` has recorded."""
     return tl.load(flag) == (0 if EXTENDED else 1)
 
 
@@ -277,5 +275,29 @@ def log(number):
         return tl.log(number[0])
     else:
         positive = number[0] > 0.0
-        found = tl.log(tl.where(positive, number[0], 1.0)) + number[2] * LOG_OF_TWO
-        return tl.where(positive, found, -float("inf"))
+        logarithm = tl.log(tl.where(positive, number[0], 1.0)) + number[2] * LOG_OF_TWO
+        return tl.where(positive, logarithm, -float("inf"))
+
+
+@triton.jit
+def finite_size(vector):
+    """Absolute values of plain numbers; infinities and nan count as zero."""
+    size = tl.abs(vector)
+    return tl.where(size < float("inf"), size, 0.0)
+
+
+@triton.jit
+def power_near(size):
+    """The largest power of two up to a size, one for zero; dividing by it leaves gradients in the range of doubles."""
+    exponent = (size.to(tl.int64, bitcast=True) >> 52) & 0x7FF
+    exponent = tl.minimum(tl.maximum(exponent, 2), 2045)
+    return tl.where(size > 0.0, (exponent << 52).to(tl.float64, bitcast=True), 1.0)
+
+
+@triton.jit
+def round_for(pointer, value):
+    """A float64 value in the type that a pointer points at."""
+    if pointer.dtype.element_ty.primitive_bitwidth < 32:
+        return value.to(tl.float32).to(pointer.dtype.element_ty)
+    else:
+        return value.to(pointer.dtype.element_ty)

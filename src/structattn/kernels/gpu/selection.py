@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 
 from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.tables import read
+from structattn.kernels.gpu.chart_tables import read
 
 _STEP = tl.constexpr(0x9E3779B97F4A7C15)
 _FIRST = tl.constexpr(0xBF58476D1CE4E5B9)
@@ -45,92 +45,69 @@ def uniform(key, kind: tl.constexpr, first, second):
     if key is None:
         return None
     else:
-        place = 8 * first.to(tl.int64) + (second.to(tl.int64) << 31) + kind
-        bits = _mix(key + (place + 1).to(tl.uint64) * tl.full([1, 1], _STEP, tl.uint64))
+        choice = 8 * first.to(tl.int64) + (second.to(tl.int64) << 31) + kind
+        bits = _mix(key + (choice + 1).to(tl.uint64) * tl.full([1, 1], _STEP, tl.uint64))
         return (bits >> 11).to(tl.int64).to(tl.float64) * 1.1102230246251565e-16
 
 
 @triton.jit
-def begun(SIZE: tl.constexpr):
+def begin_choice(SIZE: tl.constexpr):
     """The state before any choice: the best so far, the sum of all shares so far, the choice, the last possible one."""
     nothing = tl.full([1, SIZE], -1, tl.int32)
     return (tl.full([1, SIZE], -float("inf"), tl.float64), tl.full([1, SIZE], 0.0, tl.float64), nothing, nothing)
 
 
 @triton.jit
-def considered(state, terms, total, number, alternative):
-    """The state after considering further alternatives, along the first axis and in their order.
+def consider(state, terms, total, number, alternative):
+    """The state after further alternatives (their ids, int32), along the first axis and in their order.
 
-    Args:
-        state: from `begun` or from here.
-        terms: numbers of the alternatives; zero where there is none.
-        total: the sum of all.
-        number: uniform, or None for the first best.
-        alternative: their ids, int32.
+    ``terms`` are their numbers, ``total`` the sum of all; ``number`` is uniform, or None for the first best.
     """
-    best, sum_of_shares, chosen, last = state
+    best, sum_of_shares, choice, last = state
     if number is None:
         top = tl.max(terms[2], 0, keep_dims=True)
-        at = tl.min(tl.where(terms[2] == top, alternative, LARGE), 0, keep_dims=True)
-        return (tl.maximum(best, top), sum_of_shares, tl.where(top > best, at, chosen), last)
+        first = tl.min(tl.where(terms[2] == top, alternative, LARGE), 0, keep_dims=True)
+        return (tl.maximum(best, top), sum_of_shares, tl.where(top > best, first, choice), last)
     else:
         shares = terms[0]
         if total[2] is not None:
             shares *= numbers.power_of_two(terms[2] - total[2])
         reached = sum_of_shares + tl.cumsum(shares, 0)
         over = (shares > 0.0) & (reached > number * total[0])
-        at = tl.min(tl.where(over, alternative, LARGE), 0, keep_dims=True)
-        chosen = tl.where((chosen < 0) & (at < LARGE), at, chosen)
+        first = tl.min(tl.where(over, alternative, LARGE), 0, keep_dims=True)
+        choice = tl.where((choice < 0) & (first < LARGE), first, choice)
         # If rounding leaves none, the last possible one.
         last = tl.maximum(last, tl.max(tl.where(shares > 0.0, alternative, -1), 0, keep_dims=True))
-        return (best, sum_of_shares + tl.sum(shares, 0, keep_dims=True), chosen, last)
+        return (best, sum_of_shares + tl.sum(shares, 0, keep_dims=True), choice, last)
 
 
 @triton.jit
-def decided(state):
+def decide(state):
     """The choice; -1 where nothing is possible."""
-    _, _, chosen, last = state
-    return tl.where(chosen < 0, last, chosen)
+    _, _, choice, last = state
+    return tl.where(choice < 0, last, choice)
 
 
 @triton.jit
 def choose(left, right, total, number, width, start, first, stop, gap: tl.constexpr, mask, SPLITS: tl.constexpr):
     """A split ``k``, ``first <= k < stop``, of ``left[k, start] * right[width - k - gap, start + k + gap]``.
 
-    Args:
-        left: table of the left parts.
-        right: table of the right parts.
-        total: the sum of all, ``(1, lane)``.
-        number: uniform, ``(1, lane)``, or None for the first best split.
-        width: of the cells.
-        start: of the cells, ``(1, lane)``.
-        first: the narrowest left part.
-        stop: one more than the widest left part.
-        gap: how far apart left and right part are.
-        mask: which cells exist.
-        SPLITS: how many are considered at a time.
+    ``total`` is the sum of all; ``number`` is uniform, or None for the first best split; ``start`` is ``(1, lane)``.
     """
-    state = begun(start.shape[1])
+    state = begin_choice(start.shape[1])
     for base in range(first, stop, SPLITS):
         k = base + tl.arange(0, SPLITS)[:, None]
-        here = mask & (k < stop)
-        terms = numbers.multiply(read(left, k, start, here), read(right, width - k - gap, start + k + gap, here))
-        state = considered(state, terms, total, number, k)
-    return decided(state)
+        inside = mask & (k < stop)
+        terms = numbers.multiply(read(left, k, start, inside), read(right, width - k - gap, start + k + gap, inside))
+        state = consider(state, terms, total, number, k)
+    return decide(state)
 
 
 @triton.jit
-def of_structure(streams, parts, batch, cells):
-    """The structure that a program instance of a descent chooses; the first structures of all sentences come first.
+def locate_structure(streams, parts, batch, cells):
+    """The sentence of a program of a descent, where the parts of its structure go, and the key of its random numbers.
 
-    Args:
-        streams: of random numbers, or None for best structures.
-        parts: ``(count, batch, cells)``.
-        batch: number of sentences.
-        cells: of a structure.
-
-    Returns:
-        The sentence, where its parts go, and the key of its random numbers.
+    ``parts`` are ``(count, batch, cells)``: the first structures of all sentences come first.
     """
     number = tl.program_id(0).to(tl.int64)
     sentence = number % batch
@@ -138,7 +115,7 @@ def of_structure(streams, parts, batch, cells):
 
 
 @triton.jit
-def is_own(streams, flag, EXTENDED: tl.constexpr):
+def chooses(streams, flag, EXTENDED: tl.constexpr):
     """Whether to choose from these numbers: always for a best structure, for random ones only if they sufficed."""
     return True if streams is None else numbers.are_used(flag, EXTENDED)
 
@@ -147,20 +124,20 @@ def is_own(streams, flag, EXTENDED: tl.constexpr):
 def clear(memory, count, SIZE: tl.constexpr):
     """Writes zeros to memory of any dtype."""
     for first in range(0, count, SIZE):
-        place = first + tl.arange(0, SIZE)
-        tl.store(memory + place, tl.zeros([SIZE], tl.float32).to(memory.dtype.element_ty), mask=place < count)
+        offset = first + tl.arange(0, SIZE)
+        tl.store(memory + offset, tl.zeros([SIZE], tl.float32).to(memory.dtype.element_ty), mask=offset < count)
 
 
 @triton.jit
-def mark(memory, place, mask):
+def mark(memory, offset, mask):
     """Writes ones to memory of any dtype where the mask is true."""
-    tl.store(memory + place, tl.full(place.shape, 1.0, tl.float32).to(memory.dtype.element_ty), mask=mask)
+    tl.store(memory + offset, tl.full(offset.shape, 1.0, tl.float32).to(memory.dtype.element_ty), mask=mask)
 
 
 @triton.jit
-def marked(memory, place, mask):
+def is_marked(memory, offset, mask):
     """Where there are ones."""
-    return mask & (tl.load(memory + place, mask=mask, other=0).to(tl.float32) > 0.0)
+    return mask & (tl.load(memory + offset, mask=mask, other=0).to(tl.float32) > 0.0)
 
 
 @triton.jit
