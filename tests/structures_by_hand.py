@@ -1,9 +1,12 @@
 """The brute-force twin of `structattn.distributions`: every structure written down, every sum taken over the list."""
 
 import itertools
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+import signal
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 
+import pytest
 import torch
 from torch import Tensor
 
@@ -96,9 +99,9 @@ def all_segmentations(n: int) -> Iterator[list[tuple[int, int, int]]]:
         yield []
         return
     for width in range(1, min(n, MAX_WIDTH) + 1):
-        for rest in all_segmentations(n - width):
+        for earlier in all_segmentations(n - width):
             for label in range(LABELS):
-                yield [*rest, (n - width, n, label)]
+                yield [*earlier, (n - width, n, label)]
 
 
 def one_hot_rows(shape: tuple[int, ...], structures: list[list[tuple[int, ...]]]) -> Tensor:
@@ -112,21 +115,50 @@ def one_hot_rows(shape: tuple[int, ...], structures: list[list[tuple[int, ...]]]
 
 @dataclass(frozen=True)
 class Family:
-    """A family of distributions, as the laws see it."""
+    """A family of distributions, as the laws see it; a new one inherits all of them by an entry in `FAMILIES`."""
 
+    #: Names the tests of the family.
     name: str
-    shapes: Callable[[int], list[tuple[int, ...]]]  # of the potentials of n words
-    build: Callable[..., StructuredDistribution]  # (*potentials, lengths, **options)
-    list_parts: Callable[[int, int], list[Tensor]]  # (length, n) -> for each potential (structure, *shape)
+    #: For ``n`` words, the shapes of the potentials of one sentence: its arrays of scores, without batch axes.
+    shapes: Callable[[int], list[tuple[int, ...]]]
+    #: ``build(*potentials, lengths=None, validate_args=None)`` makes a distribution, with the options below.
+    build: Callable[..., StructuredDistribution]
+    #: Every structure of a sentence of ``length`` words, by brute force: for each potential of ``n >= length`` words,
+    #: ``list_parts(length, n)`` has a tensor of 0 and 1, ``(structure, *shape)``. The laws call it for up to 5 words.
+    list_parts: Callable[[int, int], list[Tensor]]
+    #: The number of structures of ``n >= 1`` words, in closed form or by a recursion: the laws call it for 50 words, of
+    #: which no enumeration comes to an end. Call `count` instead, which fails after some seconds.
     counts: Callable[[int], int]
+    #: The options that ``build`` sets, as the ``repr`` of the distribution shows them, in its order.
+    options: Mapping[str, object] = field(default_factory=dict)
+    #: Which potentials all sentences of a batch share.
+    shared: Sequence[int] = ()
+
+    def count(self, n: int, *, seconds: float = 10.0) -> int:
+        """The number of structures of ``n`` words; a failure with a message if ``counts`` takes too long."""
+
+        def fail(*_: object) -> None:
+            pytest.fail(
+                f"`counts` of the family {self.name!r} took more than {seconds} seconds for {n} words: "
+                "expected a closed form or a recursion, not an enumeration"
+            )
+
+        if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
+            return self.counts(n)
+        previous = signal.signal(signal.SIGALRM, fail)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+        try:
+            return self.counts(n)
+        finally:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, previous)
 
     def random(self, n: int, *batch: int, seed: int = 0, spread: float = 2.0, forbidden: float = 0.0) -> list[Tensor]:
         generator = torch.Generator().manual_seed(seed)
         potentials = []
-        for shape in self.shapes(n):
-            # A transition matrix that all positions share is shared by all sentences, too.
-            shared = self.name == "chain" and len(potentials) == 1
-            scores = spread * torch.randn(*(() if shared else batch), *shape, generator=generator, dtype=torch.float64)
+        for index, shape in enumerate(self.shapes(n)):
+            axes = () if index in self.shared else batch
+            scores = spread * torch.randn(*axes, *shape, generator=generator, dtype=torch.float64)
             mask = torch.rand(scores.shape, generator=generator) < forbidden
             potentials.append(scores.masked_fill(mask, -torch.inf))
         return potentials
@@ -182,7 +214,42 @@ def _dependency(name: str, kind: type, *, projective: bool, single_root: bool, c
         lambda scores, lengths=None, **options: kind(scores, lengths, single_root=single_root, **options),
         lambda length, n: _tree_parts(length, n, projective=projective, single_root=single_root),
         counts,
+        {"single_root": single_root},
     )
+
+
+class ShortArcs(DependencyCRF):
+    """Projective trees whose arcs between words are short: a distribution with an option of its own."""
+
+    def __init__(
+        self,
+        scores: Tensor,
+        lengths: Tensor | Sequence[int] | int | None = None,
+        *,
+        max_distance: int,
+        **options: bool,
+    ) -> None:
+        self.max_distance = max_distance
+        super().__init__(scores, lengths, **options)
+
+    def forbidden_parts(self) -> list[Tensor]:
+        head = torch.arange(self.event_shape[-1], device=self.lengths.device)
+        distance = (head - head[1:, None]).abs()
+        return [(head > 0) & (distance > self.max_distance)]
+
+
+def _short_arc_parts(length: int, n: int) -> list[Tensor]:
+    """Heads next to their words, or the root: such trees are always projective."""
+    trees = all_heads(length, projective=True, single_root=False)
+    short = [heads for heads in trees if all(abs(head - word) == 1 or not head for word, head in enumerate(heads, 1))]
+    return [one_hot_rows((n, n + 1), [list(enumerate(heads)) for heads in short])]
+
+
+def _fibonacci(n: int) -> int:
+    first, second = 0, 1
+    for _ in range(n):
+        first, second = second, first + second
+    return first
 
 
 def binomial(n: int, k: int) -> int:
@@ -208,6 +275,8 @@ FAMILIES = [
         ),
         lambda length, n: _chain_parts(length, n, shared=True),
         lambda n: STATES**n,
+        # A transition matrix that all positions share is shared by all sentences, too.
+        shared=(1,),
     ),
     Family(
         "chain with a matrix for each position",
@@ -259,5 +328,14 @@ FAMILIES = [
         ConstituencyCRF,
         _phrase_parts,
         lambda n: binomial(2 * n - 2, n - 1) // n,
+    ),
+    Family(
+        "projective, short arcs",
+        lambda n: [(n, n + 1)],
+        lambda scores, lengths=None, **options: ShortArcs(scores, lengths, max_distance=1, **options),
+        _short_arc_parts,
+        # Words fall into stretches, of each of which any word is attached to the root and the others are determined.
+        lambda n: _fibonacci(2 * n),
+        {"max_distance": 1, "single_root": False},
     ),
 ]

@@ -1,5 +1,7 @@
 """Laws that every structured distribution obeys, against the brute-force twin; a new family joins by one entry."""
 
+import dataclasses
+import itertools
 import math
 
 import pytest
@@ -45,7 +47,7 @@ def test_agrees_with_the_list_of_all_structures(family: Family, n: int, forbidde
 
 
 @every_family
-def test_the_k_best_are_different_structures_with_the_scores_that_are_promised(family: Family) -> None:
+def test_the_k_best_are_different_structures_with_their_scores(family: Family) -> None:
     potentials = family.random(4, 10, seed=3)
     ours = build(family, potentials)
     parts, scores = ours.topk(6), ours.topk_scores(6)
@@ -187,6 +189,12 @@ def test_counts_are_the_closed_forms(family: Family, n: int) -> None:
     shapes = family.shapes(n)
     zeros = [torch.zeros(shape, dtype=torch.float64) for shape in shapes]
     ours = build(family, zeros)
-    expected = torch.tensor(math.log(family.counts(n)), dtype=torch.float64)
+    expected = torch.tensor(math.log(family.count(n)), dtype=torch.float64)
     close(ours.log_count(), expected, 1e-10 * max(1.0, expected.item()))
     close(ours.entropy(), expected, 1e-9 * max(1.0, expected.item()))
+
+
+def test_a_count_that_takes_too_long_fails_with_a_message() -> None:
+    endless = dataclasses.replace(FAMILIES[0], counts=lambda n: sum(0 for _ in itertools.count()))
+    with pytest.raises(pytest.fail.Exception, match=r"'chain' took more than 0\.1 seconds for 50 words: expected"):
+        endless.count(50, seconds=0.1)

@@ -17,8 +17,7 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     StructuredDistribution,
 )
-from structattn.distributions.dependency_crf import HeadDistribution
-from structures_by_hand import FAMILIES, Family
+from structures_by_hand import FAMILIES, Family, ShortArcs
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -71,7 +70,7 @@ def test_a_batch_may_be_empty(family: Family) -> None:
     assert ours.log_prob(ours.sample((2,))).shape == (2, 0)
 
 
-def test_it_is_a_distribution_of_torch() -> None:
+def test_is_a_distribution_of_torch() -> None:
     ours = NonProjectiveDependencyCRF(torch.randn(2, 3, 4))
     assert isinstance(ours, torch.distributions.Distribution)
     assert (ours.batch_shape, ours.event_shape) == (torch.Size([2]), torch.Size([3, 4]))
@@ -85,7 +84,7 @@ def test_repr_tells_names_shapes_and_options(family: Family) -> None:
     ours = family.build(*family.random(3, 2, seed=1))
     shapes = [f"{name}: {array.shape}" for name, array in zip(ours._names, ours._arrays, strict=True)]
     shapes.append(f"lengths: {ours.lengths.shape}")
-    options = [f"single_root: {'single root' in family.name}"] if isinstance(ours, HeadDistribution) else []
+    options = [f"{name}: {value}" for name, value in family.options.items()]
     assert repr(ours) == f"{type(ours).__name__}({', '.join(shapes + options)})"
     assert repr(ours.support) == f"Structures({ours!r})"
 
@@ -97,7 +96,7 @@ def test_repr_of_independent_keys_shows_shapes() -> None:
         assert repr(kind(scores, scores == 0)) == f"{kind.__name__}({shapes})"
 
 
-def test_the_scores_are_there_as_they_were_given() -> None:
+def test_scores_are_returned_as_they_were_passed() -> None:
     scores = torch.randn(2, 3, 4)
     assert DependencyCRF(scores).scores is scores
     unary, transition = torch.randn(2, 3, 4), torch.randn(4, 4)
@@ -180,14 +179,14 @@ def test_integers_that_may_be_tags_or_parts_are_refused() -> None:
 
 
 @every_family
-def test_it_is_copied_and_pickled_like_the_distributions_of_torch(family: Family) -> None:
+def test_is_copied_and_pickled_like_the_distributions_of_torch(family: Family) -> None:
     ours = family.build(*family.random(3, 2, seed=6), torch.tensor([3, 2]))
-    for other in (copy.deepcopy(ours), copy.copy(ours), pickle.loads(pickle.dumps(ours))):
-        torch.testing.assert_close(other.marginals(), ours.marginals())
-        assert repr(other) == repr(ours)
-    leaves = [own.requires_grad_() for own in family.random(3, 2, seed=6)]
-    again = copy.deepcopy(family.build(*leaves))
-    assert all(own.requires_grad for own in again._arrays)
+    for copied in (copy.deepcopy(ours), copy.copy(ours), pickle.loads(pickle.dumps(ours))):
+        torch.testing.assert_close(copied.marginals(), ours.marginals())
+        assert repr(copied) == repr(ours)
+    leaves = [scores.requires_grad_() for scores in family.random(3, 2, seed=6)]
+    copied = copy.deepcopy(family.build(*leaves))
+    assert all(array.requires_grad for array in copied._arrays)
 
 
 @every_family
@@ -260,6 +259,27 @@ def test_expanding_and_comparing_say_what_does_not_fit() -> None:
         kl_divergence(ours, DependencyCRF(torch.zeros(5, 2, 3), single_root=True))
     with pytest.raises(ValueError, match="sentences of different lengths"):
         ours.cross_entropy(DependencyCRF(torch.zeros(5, 2, 3), 1))
+
+
+def test_distributions_are_compared_on_the_options_of_a_subclass() -> None:
+    """Without a method of its own, whatever the options are; distributions over different structures have no KL."""
+    scores = torch.zeros(5, 3, 4)
+    near, far = (ShortArcs(scores, max_distance=distance) for distance in (1, 2))
+    assert torch.equal(kl_divergence(near, near.expand((2, 5))[0]), torch.zeros(5))
+    for p, q in ((near, far), (far, near)):
+        with pytest.raises(
+            ValueError, match=r"max_distance: \d.* cannot be compared with .*: expected the same options"
+        ):
+            kl_divergence(p, q)
+        with pytest.raises(ValueError, match="expected the same options"):
+            p.cross_entropy(q)
+    first, second, third = (ShortArcs(scores, max_distance=1) for _ in range(3))
+    first.weights, second.weights, third.weights = torch.ones(2), torch.ones(2), torch.zeros(2)  # type: ignore[attr-defined]
+    assert "weights: torch.Size([2])" in repr(first)
+    assert torch.equal(first.cross_entropy(second), first.entropy())
+    for other in (third, near):
+        with pytest.raises(ValueError, match="expected the same options"):
+            first.cross_entropy(other)
 
 
 @every_family

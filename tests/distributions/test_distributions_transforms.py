@@ -213,7 +213,7 @@ def test_structures_are_chosen_under_vmap(family: Family, choice: str) -> None:
 
 
 @every_family
-def test_samples_under_vmap_are_different_or_the_same_as_is_asked(family: Family) -> None:
+def test_samples_under_vmap_are_different_or_the_same_as_requested(family: Family) -> None:
     potentials = [own * 0.1 for own in family.random(5, 2, seed=8)]
     mapped = [own if own.dim() == 2 else own.expand(3, *own.shape) for own in potentials]
     axes = mapped_axes(potentials)

@@ -97,7 +97,7 @@ def test_parts_without_bound(sign: float) -> None:
 @pytest.mark.usefixtures("_held")
 @pytest.mark.parametrize("twice", [False, True])
 @pytest.mark.parametrize("function", [additive_scores, write_out])
-def test_what_stands_beyond_the_sizes_has_no_influence_on_scores_or_gradients(function: object, twice: bool) -> None:
+def test_values_beyond_the_sizes_have_no_influence_on_scores_or_gradients(function: object, twice: bool) -> None:
     assert callable(function)
     parts, sizes = arguments(1.0)
     filled = [part.detach().clone() for part in parts]

@@ -109,7 +109,7 @@ def test_pooling_no_states_gives_zero(pooled: Callable[[Tensor, Tensor], Tensor]
 
 
 @pytest.mark.parametrize("inside", [1, 2])
-def test_threads_may_ask_for_one_thread_while_others_do(inside: int) -> None:
+def test_blocks_of_one_thread_may_overlap_in_several_threads(inside: int) -> None:
     """One after the other enters, and the first of them leaves first."""
     before = torch.get_num_threads()
     torch.set_num_threads(3)
@@ -174,7 +174,7 @@ def test_rows_and_their_gradient_are_those_of_indexing(rest: tuple[int, ...], pl
     torch.testing.assert_close(by_rows, by_index)
 
 
-def test_rows_that_are_not_there() -> None:
+def test_rows_out_of_range_are_refused() -> None:
     with pytest.raises(IndexError):
         take_rows(torch.ones(2, 3), torch.tensor([2]))
 

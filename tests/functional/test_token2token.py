@@ -138,7 +138,7 @@ def test_rows_with_nothing_allowed_are_zero_and_pass_no_gradient() -> None:
     assert all(not gradient.any() for gradient in gradients)
 
 
-def test_what_stands_at_padding_has_no_influence() -> None:
+def test_values_at_padding_have_no_influence() -> None:
     tensors, allowed = arguments("diagonal")
     expected = token2token(*tensors, allowed)
     garbage = [tensor.detach().clone() for tensor in tensors]
@@ -154,13 +154,13 @@ def test_a_mask_may_be_shared_by_the_batch() -> None:
     torch.testing.assert_close(token2token(*tensors, shared), expected, atol=0, rtol=0)
 
 
-def test_written_out_it_is_the_same() -> None:
+def test_write_out_equals_the_operator() -> None:
     (a, b_keys, bias, values), allowed = arguments("forward")
     expected = token2token(a, b_keys, bias, values, allowed, 2.0)
     torch.testing.assert_close(write_out(a + bias, b_keys, values, allowed, 2.0), expected)
 
 
-def test_without_numbers_weights_have_a_shape() -> None:
+def test_weights_on_meta_have_a_shape() -> None:
     a, b_keys, bias = (torch.empty(size, device="meta") for size in ((2, 3, 5), (2, 4, 5), (5,)))
     assert token2token_weights(a, b_keys, bias, torch.ones(2, 3, 4, device="meta").bool()).shape == (2, 3, 4)
 

@@ -115,7 +115,7 @@ def test_the_operator_made_by_hand() -> None:
 @pytest.mark.usefixtures("form")
 @pytest.mark.parametrize("mode", ["paper", "ref"])
 @pytest.mark.parametrize("num_leaves", [1, 2, 5, 9, 20])
-def test_it_equals_the_literal_form(num_leaves: int, mode: str) -> None:
+def test_equals_the_literal_form(num_leaves: int, mode: str) -> None:
     for seed in range(4):
         case = example(100 * num_leaves + seed, num_leaves)
         for left_out in ((), ("vertical",), ("horizontal",), ("vertical", "horizontal")):
@@ -157,7 +157,7 @@ def test_roots_may_point_to_themselves() -> None:
     assert torch.equal(closed(**case), expected)
 
 
-def test_several_roots_do_not_see_each_other() -> None:
+def test_trees_under_several_roots_are_independent() -> None:
     first, second = example(1, 6), example(2, 4)
     together = {
         "leaves": torch.cat([first["leaves"], second["leaves"]]),
@@ -293,7 +293,7 @@ def test_half_precision_accumulates_in_single() -> None:
     torch.testing.assert_close(found.double(), closed(**case), atol=0.2, rtol=0.05)
 
 
-def test_two_rows_make_a_table() -> None:
+def test_tables_of_two_rows() -> None:
     tables = {name: torch.tensor([[100.0], [1.0]]) for name in TABLES}
     longer = {name: torch.tensor([[-5.0], [1.0], [1.0], [1.0]]) for name in TABLES}
     assert torch.equal(closed(LEAVES, NODES, WEIGHTS, **tables), closed(LEAVES, NODES, WEIGHTS, **longer))
@@ -308,7 +308,7 @@ def test_trees_that_are_an_operator_already_give_the_same() -> None:
     assert torch.equal(accumulate(*inputs, trees, **tables)[0, 0], closed(**case))
 
 
-def test_what_was_built_without_gradients_trains_later() -> None:
+def test_an_operator_built_without_gradients_can_be_trained() -> None:
     case = example(6, 7)
     with torch.inference_mode():
         trees = TreeOperator.from_spans(torch.tensor([case["spans"]]), torch.tensor([case["parents"]]), 7)

@@ -14,7 +14,10 @@ from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 # These have the operators of another family.
-VARIANTS = {"chain with a matrix for each position", "projective, single root", "spanning, single root"}
+VARIANTS = {
+    *("chain with a matrix for each position", "projective, single root", "spanning, single root"),
+    "projective, short arcs",
+}
 
 QUESTIONS: dict[str, Callable[[StructuredDistribution], Tensor]] = {
     "log_partition": lambda ours: ours.log_partition(),

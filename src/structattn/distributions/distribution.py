@@ -364,36 +364,36 @@ class StructuredDistribution(Distribution, ABC):
         parts = parts if parts.shape == shape else parts.reshape(shape)
         return parts if parts.dtype == dtype else parts.to(dtype)
 
-    def _compare(self, other: "StructuredDistribution") -> tuple[Tensor, Tensor, Tensor, Tensor]:
+    def _compare(self, q: "StructuredDistribution") -> tuple[Tensor, Tensor, Tensor, Tensor]:
         """``A_p``, the entropy, ``A_p - <mu_p, scores_q>`` and ``A_q`` for another distribution ``q``, in float64."""
-        (p, lengths, options), (q, _, _) = self._inputs(), other._inputs()
-        if p[0].dtype != q[0].dtype:
-            dtype = torch.promote_types(p[0].dtype, q[0].dtype)
-            p, q = self._inputs(dtype)[0], other._inputs(dtype)[0]
-        values = self._operators.family.each(q)
-        log_partition, entropy, gap_to_q = self._operators.entropy(p, lengths, options, values)
+        (p_scores, lengths, options), (q_scores, _, _) = self._inputs(), q._inputs()
+        if p_scores[0].dtype != q_scores[0].dtype:
+            dtype = torch.promote_types(p_scores[0].dtype, q_scores[0].dtype)
+            p_scores, q_scores = self._inputs(dtype)[0], q._inputs(dtype)[0]
+        values = self._operators.family.each(q_scores)
+        log_partition, entropy, gap_to_q = self._operators.entropy(p_scores, lengths, options, values)
         assert gap_to_q is not None  # there are values
-        return log_partition, entropy, gap_to_q, self._operators.exact_log_partition(q, lengths, options)
+        return log_partition, entropy, gap_to_q, self._operators.exact_log_partition(q_scores, lengths, options)
 
-    def _align(self, other: "StructuredDistribution") -> "tuple[Self, Self]":
-        """Both distributions, over the same arrays of parts."""
-        if type(other) is not type(self) or other.event_shape != self.event_shape:
-            parts = f" with parts {tuple(other.event_shape)}" if isinstance(other, Distribution) else ""
+    def _align(self, q: "StructuredDistribution") -> "tuple[Self, Self]":
+        """This distribution and another one over the same arrays of parts; an error if they cannot be compared."""
+        if type(q) is not type(self) or q.event_shape != self.event_shape:
+            parts = f" with parts {tuple(q.event_shape)}" if isinstance(q, Distribution) else ""
             raise ValueError(
                 f"{type(self).__name__} with parts {tuple(self.event_shape)} cannot be compared with "
-                f"{type(other).__name__}{parts}: expected the same family and shape"
+                f"{type(q).__name__}{parts}: expected the same family and shape"
             )
-        if not are_equal(self._options(), other._options()):
-            raise ValueError(f"{self!r} cannot be compared with {other!r}: expected the same options")
-        p, q = self, other
-        if self._batch_shape != other._batch_shape:
+        if not are_equal(self._options(), q._options()):
+            raise ValueError(f"{self!r} cannot be compared with {q!r}: expected the same options")
+        p = self
+        if p._batch_shape != q._batch_shape:
             shape = check_broadcast(
-                self._batch_shape,
-                other._batch_shape,
-                lambda: f"{self!r} cannot be compared with {other!r}: expected batch shapes that broadcast",
+                p._batch_shape,
+                q._batch_shape,
+                lambda: f"{p!r} cannot be compared with {q!r}: expected batch shapes that broadcast",
             )
-            p, q = self.expand(shape), other.expand(shape)
-        if should_check_values(None, self.lengths) and not torch.equal(p.lengths, q.lengths):
+            p, q = p.expand(shape), q.expand(shape)
+        if should_check_values(None, p.lengths) and not torch.equal(p.lengths, q.lengths):
             index = tuple((p.lengths != q.lengths).nonzero()[0].tolist())
             item = f"item {index[0] if len(index) == 1 else index}" if index else "the sentence"
             raise ValueError(

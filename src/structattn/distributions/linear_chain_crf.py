@@ -143,8 +143,8 @@ class LinearChainCRF(StructuredDistribution):
         chain._arrays, chain._axes, chain._shared = (self.unary, transition), ((2, 1), (3, 2)), (False, False)
         return chain
 
-    def _align(self, other: StructuredDistribution) -> "tuple[Self, Self]":
-        p, q = super()._align(other)
+    def _align(self, q: StructuredDistribution) -> "tuple[Self, Self]":
+        p, q = super()._align(q)
         return (p, q) if p._one_matrix == q._one_matrix else (p._per_position(), q._per_position())
 
     def _parts_of_arrays(self, parts: Tensor) -> list[Tensor]:
