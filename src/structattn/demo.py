@@ -126,7 +126,7 @@ def check_demonstration(out: str | Path, *, minutes: float) -> None:
     if folder.is_file() or folder.suffix == ".html":
         raise ConfigError(f"{out}: expected a folder, for data, runs and the page index.html, got the name of a file")
     for encoder in ENCODERS:
-        RunFolder(_run_folder(folder, encoder)).check_free({}, overwrite=True)
+        RunFolder(_run_folder(folder, encoder)).check_free(overwrite=True)
 
 
 def _run_folder(folder: Path, encoder: str) -> Path:

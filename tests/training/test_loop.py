@@ -14,7 +14,7 @@ from torch import Tensor, nn
 from structattn.errors import ConfigError, StructAttnError
 from structattn.options.hardware import Hardware
 from structattn.tasks import metric
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
 from structattn.training.loop import Measured, fit
@@ -92,7 +92,7 @@ def optimization(**options: object) -> OptimizationConfig:
 def trained(toy: Toy, sampler: Fixed, place: Path, *, first: bool = False, **options: object) -> History:
     folder = RunFolder(place)
     config, chosen = optimization(**options), metric("accuracy")
-    with folder.claimed(), machine.accelerator_of(Hardware("cpu")) as accelerator:
+    with folder.claimed(), distributed.open_accelerator(Hardware("cpu")) as accelerator:
         return fit(toy, sampler, config, folder=folder, accelerator=accelerator, metric=chosen, measure_first=first)
 
 
@@ -197,7 +197,7 @@ def test_the_module_is_handed_back_as_it_came(tmp_path: Path, caplog: pytest.Log
     toy, folder = Toy(), RunFolder(tmp_path / "run")
     before = toy.module.forward
     caplog.set_level(logging.INFO, "structattn.training")
-    with folder.claimed(), machine.accelerator_of(Hardware("cpu", "bf16")) as accelerator:
+    with folder.claimed(), distributed.open_accelerator(Hardware("cpu", "bf16")) as accelerator:
         fit(toy, Fixed([0]), optimization(), folder=folder, accelerator=accelerator)
     assert toy.module.forward == before
     assert "step 1 epoch 1 loss 9" in caplog.text
@@ -208,9 +208,9 @@ def test_the_accelerator_of_the_caller_stays_as_it_was(monkeypatch: pytest.Monke
     for state in (accelerate.state.AcceleratorState, accelerate.state.PartialState):
         monkeypatch.setattr(state, "_shared_state", {})
     own = accelerate.Accelerator(cpu=True, mixed_precision="bf16")
-    with machine.accelerator_of(Hardware("cpu")) as outer:
+    with distributed.open_accelerator(Hardware("cpu")) as outer:
         assert outer.mixed_precision == "no"
-        with machine.accelerator_of(Hardware("cpu", "bf16")) as inner:
+        with distributed.open_accelerator(Hardware("cpu", "bf16")) as inner:
             assert inner.mixed_precision == "bf16"
         assert outer.mixed_precision == "no"
     assert (own.mixed_precision, own.device.type) == ("bf16", "cpu")

@@ -3,6 +3,7 @@
 import dataclasses
 import json
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -37,7 +38,6 @@ from structattn.training import (
     save_config,
 )
 from structattn.training.examples import read_split
-from structattn.training.folder import plain
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.plan import plan_run
 from structattn.training.preparation import prepare_model
@@ -258,9 +258,14 @@ def test_leftovers_of_a_killed_process_are_tidied(data: DataConfig, tmp_path: Pa
     for name in (".dev.jsonl.7.tmp", ".dev.jsonl.0a1b2c3d.tmp"):
         (out / "predictions" / name).touch()
     (out / ".notes").write_text("mine", encoding="utf-8")
-    RunFolder(out).open_for_run(plain(configure(data, out, epochs=1)), resume=True)
+    with RunFolder(out).running(configure(data, out, epochs=1), environment_of(out), resume=True):
+        pass
     assert (out / "best" / "config.json").is_file()
     assert [*out.glob(".*"), *out.glob("predictions/.*")] == [out / ".notes"]
+
+
+def environment_of(out: Path) -> Callable[[], dict[str, Any]]:
+    return lambda: read_json(RunFolder(out).environment)
 
 
 def test_a_finished_run_is_only_read(data: DataConfig, tmp_path: Path) -> None:
@@ -365,26 +370,34 @@ def test_a_run_is_replaced_once_the_new_one_has_an_evaluation(data: DataConfig, 
     with pytest.raises(ConfigError, match="has a vector"):
         run(configure(dataclasses.replace(data, vectors=str(vectors)), out), overwrite=True)
     assert files_of(out) == before
-    # As if the process had been killed: before the new run was described, and after.
-    values = plain(configure(data, out, epochs=2))
+    # A process that is killed before the new run is described, and after.
+    config = configure(data, out, epochs=2)
     folder = RunFolder(out)
     for described in (False, True):
-        folder.open_for_run(values, overwrite=True)
+        assert run_forked(replace_and_die, config, described).code == -signal.SIGKILL
         assert not folder.is_finished
-        if described:
-            folder.describe(values, {})
+        assert folder.config.is_file() == described
         with pytest.raises(ConfigError, match="contains a finished run"):
-            folder.open_for_run(values)
+            run(config)
         assert files_of(out) == before
     (out / ".moving").mkdir()
     (out / "metrics.jsonl").rename(out / ".moving" / "metrics.jsonl")
     with pytest.raises(ConfigError, match="contains a finished run"):
-        folder.open_for_run(values)
+        run(config)
     assert files_of(out) == before
     with interrupted(after=1):
         run(configure(data, out, epochs=2), overwrite=True)
     assert not [*out.glob(".*")]
     assert len(curve(resume(out).folder)) == 2
+
+
+def replace_and_die(config: RunConfig, described: bool) -> None:
+    def die() -> dict[str, Any]:
+        os.kill(os.getpid(), signal.SIGKILL)
+        return {}
+
+    with RunFolder(str(config.out)).running(config, dict if described else die, overwrite=True):
+        die()
 
 
 def test_bad_data_leave_no_folder(data: DataConfig, tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from structattn import training
 from structattn.cli.inputs import check_sources
 from structattn.cli.lines import figures
-from structattn.training.folder import RunFolder, plain
+from structattn.training.folder import RunFolder
 from structattn_papers import questions
 from structattn_papers.questions.questions_config import QuestionRun
 
@@ -22,7 +22,7 @@ def command(config: QuestionRun, *, resume: bool = False, overwrite: bool = Fals
         json: print one JSON object.
     """
     check_sources(config.train, config.dev, backbone=config.backbone, adapter=config.adapter)
-    RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
+    RunFolder(config.out).check_free(config, resume=resume, overwrite=overwrite)
     found = questions.run_questions(config, resume=resume, overwrite=overwrite)
     if not training.is_first_process():
         return

@@ -23,7 +23,7 @@ from structattn.backbones.backbone_facts import max_input_length
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import write_json, write_json_lines
 from structattn.files.replacing import replace_folder
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
 from structattn.training.loop import Measured, fit
@@ -115,7 +115,7 @@ def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str
             may_be_none=run.may_be_none,
             batch_size=run.optimization.batch_size,
         )
-    if machine.is_first():
+    if distributed.is_first_process():
         with replace_folder(folder.best) as temporary:
             saved: Any = model
             saved.save_pretrained(temporary)

@@ -11,7 +11,7 @@ from structattn.cli.relations import relation_table, relation_values
 from structattn.data.model_config import ADAPTER, model_folder
 from structattn.pictures import save
 from structattn.syntax import Sentence
-from structattn.training.folder import RunFolder, plain
+from structattn.training.folder import RunFolder
 from structattn.training.heads_config import PretrainingConfig
 
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ def command(
         json: print one JSON object.
     """
     check_sources(config.treebank, config.dev, config.test, backbone=config.backbone)
-    RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
+    RunFolder(config.out).check_free(config, resume=resume, overwrite=overwrite)
     found = training.pretrain_heads(config, resume=resume, overwrite=overwrite)
     if not training.is_first_process():
         return

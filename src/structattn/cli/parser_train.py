@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from structattn import training
 from structattn.cli.inputs import check_sources
 from structattn.cli.lines import figures
-from structattn.training.folder import RunFolder, plain
+from structattn.training.folder import RunFolder
 from structattn.training.parser_config import ParserConfig
 
 
@@ -24,7 +24,7 @@ def command(
         json: print one JSON object.
     """
     check_sources(config.treebank, config.dev, config.test, backbone=config.backbone)
-    RunFolder(config.out).check_free(plain(config), resume=resume, overwrite=overwrite)
+    RunFolder(config.out).check_free(config, resume=resume, overwrite=overwrite)
     result = training.train_parser(config, resume=resume, overwrite=overwrite)
     if not training.is_first_process():
         return

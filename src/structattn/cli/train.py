@@ -13,7 +13,7 @@ from structattn.cli.lines import figures
 from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
 from structattn.training.config import RunConfig
-from structattn.training.folder import RunFolder, plain
+from structattn.training.folder import RunFolder
 from structattn.training.plan import plan_run
 
 if TYPE_CHECKING:
@@ -59,7 +59,7 @@ def command(
     ]
     for plan in itertools.chain(*groups):
         if plan.config.out is not None:
-            RunFolder(plan.config.out).check_free(plain(plan.config), resume=resume, overwrite=overwrite)
+            RunFolder(plan.config.out).check_free(plan.config, resume=resume, overwrite=overwrite)
     from structattn.training.run import run_plan
 
     for group in groups:

@@ -12,11 +12,11 @@ if TYPE_CHECKING:
     from structattn.training.compare import compare
     from structattn.training.comparison import Comparison, Difference, Flip, Group
     from structattn.training.config import DataConfig, RunConfig, load_config, save_config
+    from structattn.training.distributed import is_first_process
     from structattn.training.folder import RunFolder
     from structattn.training.heads import Pretraining, pretrain, pretrain_heads
     from structattn.training.heads_config import PretrainingConfig
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
-    from structattn.training.machine import is_first as is_first_process
     from structattn.training.models import load, load_task_model
     from structattn.training.objects import evaluate, predict, train
     from structattn.training.optimization_config import OptimizationConfig

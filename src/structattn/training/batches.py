@@ -23,7 +23,7 @@ from structattn.data import Example
 from structattn.errors import ConfigError, StructAttnError
 from structattn.parsing.processes import end_with_parent
 from structattn.tasks import TaskModel
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.config import RunConfig
 from structattn.training.sampler import BatchSampler, WindowBatchSampler, batch_sampler
 
@@ -52,7 +52,7 @@ def batches_of(
         sampler = batch_sampler(sizes, config.optimization, seed=config.seed)
         return sampler, lambda rows: model.collate([examples[row] for row in rows])
     streamed = cast("StreamedExamples", examples)
-    if machine.is_first():
+    if distributed.is_first_process():
         median = int(np.median(streamed.lengths))
         LOGGER.info("train: %s examples (parquet, streamed); %d words (median)", f"{len(streamed):,}", median)
     sampler = WindowBatchSampler(
@@ -61,8 +61,8 @@ def batches_of(
         batch_size=config.optimization.batch_size,
         window=config.data.window,
         seed=config.seed,
-        process=machine.index(),
-        processes=machine.count(),
+        process=distributed.process_index(),
+        processes=distributed.num_processes(),
     )
     if not config.data.loader_workers:
         return sampler, lambda rows: model.collate(streamed.read(rows))

@@ -1,17 +1,25 @@
 """One run from its configuration to its result, in a folder of its own."""
 
 import contextlib
+import functools
+import hashlib
+import importlib.metadata
 import os
+import platform
+import resource
+import sys
 from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
 from typing import Any, TypeVar
 
 import torch
 
-from structattn.files.json_yaml import naming_description, read_json, write_json
-from structattn.files.replacing import remove
-from structattn.training import machine
-from structattn.training.card import write_run_card
-from structattn.training.folder import RunFolder, plain
+import structattn
+from structattn.data.model_card import Trained, write_card
+from structattn.files.json_yaml import naming_description, read_json, read_yaml, write_json
+from structattn.training import distributed
+from structattn.training.config import FROM_PYTHON
+from structattn.training.folder import RunFolder
 from structattn.training.state import preserved_randomness
 
 _Result = TypeVar("_Result")
@@ -19,7 +27,7 @@ _Result = TypeVar("_Result")
 
 def carry_out(
     config: Any,
-    place: Callable[[], str | os.PathLike[str]],
+    folder: Callable[[], str | os.PathLike[str]],
     work: Callable[[RunFolder, Any], Mapping[str, Any]],
     read: Callable[[RunFolder, Mapping[str, Any]], _Result],
     *,
@@ -31,13 +39,11 @@ def carry_out(
     """Carry out one run from its configuration to ``result.json``, or read the result if it is finished.
 
     The folder is locked, checked and described. The result is written, with the card of the best model, before the
-    state of the unfinished run is removed. The caller's random state is restored. A run that fails or is interrupted
-    before its first evaluation leaves nothing behind, and a run that it was to replace is put back; a later interrupt
-    carries a note that says how to resume the run.
+    state of the unfinished run is removed. The caller's random state is restored.
 
     Args:
-        config: a dataclass with ``hardware`` and ``report_to``; all of it but ``out`` determines the run.
-        place: returns the path of the run folder; called in the first process.
+        config: a ``RunSettings``; all of it but ``out`` determines the run.
+        folder: returns the path of the run folder; called in the first process.
         work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
         read: makes the result from that content.
         name: the command that makes such a run, for the model card.
@@ -50,49 +56,74 @@ def carry_out(
 
     Raises:
         ParseError: if the result of a finished run is damaged.
-        ConfigError: if the folder is in use, contains a run and neither ``resume`` nor ``overwrite`` is given, or
-            contains a run with another configuration or on files with other content; if the device is not available.
+        ConfigError: as ``RunFolder.running``; if the device is not available.
         MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
-    values = plain(config)
     with contextlib.ExitStack() as stack:
-        accelerator = stack.enter_context(machine.accelerator_of(config.hardware, report_to=config.report_to))
-        folder = RunFolder(machine.from_first(place))
-        machine.from_first(lambda: stack.enter_context(folder.claimed()))
-        stack.enter_context(preserved_randomness())
-        machine.from_first(lambda: folder.open_for_run(values, resume=resume, overwrite=overwrite))
-        if not machine.from_first(lambda: folder.is_finished):
-            try:
-                machine.from_first(lambda: _describe(folder, values, accelerator.device, files, resume=resume))
-                result = work(folder, accelerator)
-                machine.from_first(lambda: write_run_card(folder, name, values, result))
-                machine.from_first(lambda: write_json(folder.result, result))
-            except BaseException as error:
-                if machine.is_first():
-                    is_kept = folder.is_trained
-                    folder.end()
-                    if isinstance(error, KeyboardInterrupt) and is_kept:
-                        error.add_note(
-                            f"{folder.path} keeps the run so far; "
-                            f"resume it with --seed {config.seed} --out {folder.path} --resume"
-                        )
-                raise
-            machine.from_first(folder.end)
-        machine.from_first(lambda: remove(folder.checkpoints))
-        values = machine.from_first(lambda: read_json(folder.result))
-        with naming_description(folder.result, "a result"):
-            return read(folder, values)
+        accelerator = stack.enter_context(distributed.open_accelerator(config.hardware, report_to=config.report_to))
+        run_folder = RunFolder(distributed.from_first(folder))
+        environment = functools.partial(_environment, accelerator.device, files)
+        running = run_folder.running(config, environment, resume=resume, overwrite=overwrite)
+        distributed.from_first(lambda: stack.enter_context(running))
+        if not distributed.from_first(lambda: run_folder.is_finished):
+            with preserved_randomness():
+                result = work(run_folder, accelerator)
+            distributed.from_first(lambda: _finish(run_folder, name, result))
+        values = distributed.from_first(lambda: read_json(run_folder.result))
+    with naming_description(run_folder.result, "a result"):
+        return read(run_folder, values)
 
 
-def _describe(
-    folder: RunFolder,
-    values: Mapping[str, Any],
-    device: torch.device,
-    files: Iterable[str | os.PathLike[str] | None],
-    *,
-    resume: bool,
-) -> None:
-    environment = machine.environment(device, files)
-    if resume and folder.is_trained:
-        folder.check_data(environment["sha256"])
-    folder.describe(values, environment)
+def peak_memory(device: torch.device) -> float:
+    """The peak memory of this process so far, in MiB: on a GPU that of torch's tensors there, on a CPU all of it."""
+    if device.type == "cuda":
+        return round(torch.cuda.max_memory_allocated(device) / 2**20, 1)
+    # Linux counts in KiB, macOS in bytes.
+    unit = 1 if sys.platform == "darwin" else 2**10
+    return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
+
+
+def _environment(device: torch.device, files: Iterable[str | os.PathLike[str] | None]) -> dict[str, Any]:
+    """Versions, machine and command of a run, and the checksums of the files that it reads."""
+    versions: dict[str, str | None] = {}
+    for name in ("accelerate", "numpy", "safetensors", "tokenizers", "transformers"):
+        try:
+            versions[name] = importlib.metadata.version(name)
+        except importlib.metadata.PackageNotFoundError:
+            versions[name] = None
+    return {
+        "structattn": structattn.__version__,
+        "python": platform.python_version(),
+        "torch": torch.__version__,
+        **versions,
+        "platform": platform.platform(),
+        "device": torch.cuda.get_device_name(device) if device.type == "cuda" else device.type,
+        "threads": torch.get_num_threads(),
+        "processes": distributed.num_processes(),
+        "command": sys.argv,
+        "sha256": {os.fspath(file): _checksum(file) for file in files if file is not None and Path(file).is_file()},
+    }
+
+
+def _checksum(file: str | os.PathLike[str]) -> str:
+    with open(file, "rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _finish(folder: RunFolder, name: str, result: Mapping[str, Any]) -> None:
+    """Write the result of a run, and the card of its best model; a run over all folds keeps no model."""
+    if folder.best.is_dir():
+        config, environment = read_yaml(folder.config), read_json(folder.environment)
+        from_python = str((config.get("data") or {}).get("train")).startswith(FROM_PYTHON)
+        counts = [result[key] for key in ("examples", "sentences", "questions") if key in result]
+        versions = ("structattn", "python", "torch", "transformers", "device")
+        trained = Trained(
+            None if from_python else f"structattn {name} --config config.yaml --out again",
+            config,
+            scores={"dev": result["metrics"], "test": result.get("test", {})},
+            counts=counts[0],
+            checksums=environment["sha256"],
+            environment={key: environment[key] for key in versions if environment[key] is not None},
+        )
+        write_card(folder.best, trained)
+    write_json(folder.result, result)

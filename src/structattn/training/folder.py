@@ -18,7 +18,7 @@ import contextlib
 import json
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _LOCK = "lock"
 # The folder of a run that is being replaced, until the new run has an evaluation; and its name while it is moved.
 _REPLACED, _MOVING = ".replaced", ".moving"
-# What syntax.files and syntax.folders leave behind when the process is killed; other hidden files are the user's.
+# What files.replacing leaves behind when the process is killed; other hidden files are the user's.
 _LEFTOVER = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]+)?\.(?P<kind>tmp|new|old)")
 
 
@@ -72,18 +72,6 @@ class RunFolder:
         """Whether the run is finished."""
         return self.result.is_file()
 
-    def _tidy(self) -> None:
-        """Remove temporary files of a killed process."""
-        for place in (self.path, self.checkpoints, self.path / "predictions"):
-            for leftover in list(place.glob(".*")):
-                found = _LEFTOVER.fullmatch(leftover.name)
-                if found is None:
-                    continue
-                if found["kind"] == "old" and not (place / found["name"]).exists():
-                    leftover.rename(place / found["name"])
-                else:
-                    remove(leftover)
-
     @contextlib.contextmanager
     def claimed(self) -> Iterator[None]:
         """Lock the folder for this process.
@@ -98,11 +86,11 @@ class RunFolder:
         with claim_folder(self.path, _LOCK):
             yield
 
-    def check_free(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
+    def check_free(self, config: Any = None, *, resume: bool = False, overwrite: bool = False) -> None:
         """Check that a run may write here.
 
         Args:
-            values: the configuration of the run.
+            config: the configuration of the run; not needed to overwrite one.
             resume: whether the folder may contain an unfinished run with the same configuration, or a finished one.
             overwrite: whether a run in it may be removed.
 
@@ -115,8 +103,8 @@ class RunFolder:
         if not self.config.is_file():
             raise ConfigError(f"{self.path} is not empty and not a run folder; choose another one")
         if resume:
-            before = read_yaml(self.config)
-            changed = [name for name in values if before.get(name) != values[name]]
+            values, previous = plain_values(config), read_yaml(self.config)
+            changed = [name for name in values if previous.get(name) != values[name]]
             if changed:
                 names = ", ".join(changed)
                 raise ConfigError(f"{self.path}: cannot resume with other values of {names}; see {self.config}")
@@ -124,32 +112,61 @@ class RunFolder:
             state = "a finished run" if self.is_finished else "an unfinished run, which can be resumed (--resume)"
             raise ConfigError(f"{self.path} contains {state}; choose another folder, or overwrite it (--overwrite)")
 
-    def open_for_run(self, values: Mapping[str, Any], *, resume: bool = False, overwrite: bool = False) -> None:
-        """Prepare the folder for a run, if a run may write here; call this while the folder is locked.
+    @contextlib.contextmanager
+    def running(
+        self,
+        config: Any,
+        describe: Callable[[], Mapping[str, Any]],
+        *,
+        resume: bool = False,
+        overwrite: bool = False,
+    ) -> Iterator[None]:
+        """Lock the folder while a run writes to it; a finished run is only to be read.
+
+        A run that fails before its first evaluation leaves nothing behind, and the run that it was to replace is put
+        back. A later interrupt carries a note that says how to resume the run.
 
         Args:
-            values: as for ``check_free``.
+            config: the configuration of the run, a ``RunSettings``.
+            describe: returns the content of ``environment.json``.
             resume: whether the folder may contain an unfinished run with the same configuration, or a finished one.
-            overwrite: whether a run in it is replaced; the old run is kept aside until ``end`` or the next run.
+            overwrite: whether a run in it is replaced.
 
         Raises:
-            ConfigError: as ``check_free``.
+            ConfigError: if another process holds the folder; as ``check_free``; to resume, if the content of a file
+                that the run reads has changed.
         """
-        self._settle()  # after a process that was killed
-        self.check_free(values, resume=resume, overwrite=overwrite)
-        if resume:
-            self._tidy()
-        elif content := self._content():
-            moving = self.path / _MOVING
-            moving.mkdir()
-            for name in content:
-                (self.path / name).rename(moving / name)
-            moving.rename(self.path / _REPLACED)
+        with self.claimed():
+            self._settle()  # after a process that was killed
+            self.check_free(config, resume=resume, overwrite=overwrite)
+            if resume:
+                self._tidy()
+            else:
+                self._set_aside()
+            if self.is_finished:
+                yield
+            else:
+                try:
+                    self._describe(plain_values(config), describe(), resume=resume)
+                    yield
+                except BaseException as error:
+                    if not self.is_trained:
+                        self._clear()
+                    elif isinstance(error, KeyboardInterrupt):
+                        way = f"--seed {config.seed} --out {self.path} --resume"
+                        error.add_note(f"{self.path} keeps the run so far; resume it with {way}")
+                    self._settle()
+                    raise
+                self._settle()
+            remove(self.checkpoints)
 
-    def _content(self) -> set[str]:
-        """The names of the files and folders in it, apart from the lock and a replaced run."""
-        own = {_LOCK, _REPLACED, _MOVING}
-        return {item.name for item in self.path.iterdir()} - own if self.path.exists() else set()
+    @property
+    def is_trained(self) -> bool:
+        """Whether the run has had an evaluation; before the first, there is nothing to resume."""
+        if self.is_finished:
+            return True
+        histories = self.path.rglob(self.metrics.name)
+        return any(file.stat().st_size for file in histories if self.path / _REPLACED not in file.parents)
 
     def check_data(self, checksums: Mapping[str, str]) -> None:
         """Check that the run has read the same files so far.
@@ -161,40 +178,42 @@ class RunFolder:
             ConfigError: if the content of a file has changed; the message names it. The same content under another name
                 is no change.
         """
-        before = read_json(self.environment).get("sha256") if self.environment.is_file() else None
-        if not isinstance(before, dict):
+        previous = read_json(self.environment).get("sha256") if self.environment.is_file() else None
+        if not isinstance(previous, dict):
             return
-        changed = [file for file, content in checksums.items() if before.get(file, content) != content]
-        for some, others in ((checksums, before), (before, checksums)):
-            changed += [file for file in some if file not in others and some[file] not in others.values()]
+        changed = [file for file, content in checksums.items() if previous.get(file, content) != content]
+        for files, counterparts in ((checksums, previous), (previous, checksums)):
+            contents = counterparts.values()
+            changed += [file for file in files if file not in counterparts and files[file] not in contents]
         if changed:
-            names = ", ".join(changed)
-            what = f"the content of {names} has changed since the run began"
-            raise ConfigError(f"{self.path}: cannot resume: {what}; see {self.environment}")
+            reason = f"the content of {', '.join(changed)} has changed since the run began"
+            raise ConfigError(f"{self.path}: cannot resume: {reason}; see {self.environment}")
 
-    def describe(self, values: Mapping[str, Any], environment: Mapping[str, Any]) -> None:
+    def _describe(self, values: Mapping[str, Any], environment: Mapping[str, Any], *, resume: bool) -> None:
         """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""
+        if resume and self.is_trained:
+            self.check_data(environment["sha256"])
         self.plots.mkdir(exist_ok=True)
         write_json(self.environment, environment)
         write_yaml(self.config, values)
 
-    @property
-    def is_trained(self) -> bool:
-        """Whether the run has had an evaluation; before the first, there is nothing to resume."""
-        if self.is_finished:
-            return True
-        found = self.path.rglob(self.metrics.name)
-        return any(file.stat().st_size for file in found if self.path / _REPLACED not in file.parents)
-
-    def end(self) -> None:
-        """Remove the run if it failed before its first evaluation, or else the run that it replaced."""
-        if not self.is_trained:
-            self._clear()
-        self._settle()
+    def _content(self) -> set[str]:
+        """The names of the files and folders in it, apart from the lock and a replaced run."""
+        bookkeeping = {_LOCK, _REPLACED, _MOVING}
+        return {item.name for item in self.path.iterdir()} - bookkeeping if self.path.exists() else set()
 
     def _clear(self) -> None:
         for name in self._content():
             remove(self.path / name)
+
+    def _set_aside(self) -> None:
+        """Keep the run that is being replaced until the new one has had an evaluation."""
+        if content := self._content():
+            moving = self.path / _MOVING
+            moving.mkdir()
+            for name in content:
+                (self.path / name).rename(moving / name)
+            moving.rename(self.path / _REPLACED)
 
     def _settle(self) -> None:
         """Put the replaced run back, or remove it if the run that replaces it has had an evaluation."""
@@ -209,8 +228,20 @@ class RunFolder:
                 item.rename(self.path / item.name)
             moving.rmdir()
 
+    def _tidy(self) -> None:
+        """Remove temporary files of a killed process."""
+        for folder in (self.path, self.checkpoints, self.path / "predictions"):
+            for leftover in list(folder.glob(".*")):
+                match = _LEFTOVER.fullmatch(leftover.name)
+                if match is None:
+                    continue
+                if match["kind"] == "old" and not (folder / match["name"]).exists():
+                    leftover.rename(folder / match["name"])
+                else:
+                    remove(leftover)
 
-def plain(config: Any) -> dict[str, Any]:
+
+def plain_values(config: Any) -> dict[str, Any]:
     """A configuration as plain values, as read from YAML; without the folder, so that the run can be moved."""
     values: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
     return {name: value for name, value in values.items() if name != "out"}

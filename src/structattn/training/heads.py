@@ -34,7 +34,7 @@ from structattn.layers.modes import evaluation_mode
 from structattn.options.hardware import Hardware
 from structattn.syntax import Sentence, read_conllu
 from structattn.tasks import metric
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
 from structattn.training.heads_config import Control, PretrainingConfig, heads_optimization
@@ -208,7 +208,7 @@ def pretrain(
         if folder is None:
             folder = RunFolder(stack.enter_context(tempfile.TemporaryDirectory()))
         if accelerator is None:
-            accelerator = stack.enter_context(machine.accelerator_of(Hardware()))
+            accelerator = stack.enter_context(distributed.open_accelerator(Hardware()))
         with preserved_randomness():
             torch.manual_seed(seed)
             model = HydraModel(backbone.model, heads)
@@ -225,7 +225,7 @@ def pretrain(
             _require(source, purpose, is_learnt=source is train)
         if control == "shuffled":
             train.sentences = with_other_trees(train.sentences, seed=seed)
-        share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
+        share = {"seed": seed, "process": distributed.process_index(), "processes": distributed.num_processes()}
         with evaluation_mode(reader):
             history = fit(
                 _HeadsLearner(model, train, dev, folder),

@@ -27,7 +27,7 @@ from structattn.files.json_yaml import naming_description, read_json, read_json_
 from structattn.files.replacing import replace_folder
 from structattn.tasks import Metric
 from structattn.tasks.memory import explained_memory
-from structattn.training import machine, sharding
+from structattn.training import distributed
 from structattn.training.averaging import Averaging
 from structattn.training.folder import RunFolder
 from structattn.training.history import History
@@ -146,10 +146,10 @@ class _Loop:
         self.accelerator = accelerator
         self.history = History(metric)
         self.averaging = Averaging(config.average)
-        self.is_sharded = sharding.is_sharded(accelerator)
+        self.is_sharded = distributed.is_sharded(accelerator)
         trained = learner.module.to(accelerator.device)
         if self.is_sharded:
-            trained = sharding.copy_to_shard(trained)
+            trained = distributed.copy_to_shard(trained)
         optimizer = build_optimizer(trained, config)
         in_order = (parameter for group in optimizer.param_groups for parameter in group["params"])
         self.clipped = list(in_order if clipped is None else clipped)
@@ -170,7 +170,7 @@ class _Loop:
 
     def run(self, measure_first: bool) -> History:
         self._restore()
-        if machine.is_first():
+        if distributed.is_first_process():
             # What was logged after the last checkpoint will be logged again.
             write_json_lines(self.folder.metrics, self.history.rows)
             begun = time.monotonic()
@@ -195,7 +195,7 @@ class _Loop:
             for watcher in self.watchers:
                 watcher.close()
             self.accelerator.unwrap_model(self.module, keep_fp32_wrapper=False)
-        if machine.is_first() and self.history.metric is not None:
+        if distributed.is_first_process() and self.history.metric is not None:
             name, best, last = self.history.metric.name, self.history.best, self.history.last
             LOGGER.info("best: %s %s in epoch %g of %g", name, short(best[name]), best["epoch"], last["epoch"])
         return self.history
@@ -220,7 +220,9 @@ class _Loop:
         rows = [row for rows in batches for row in rows]
         with explained_memory(len(rows), max(int(self.sampler.lengths[row]) for row in rows), options=BATCH_OPTIONS):
             self._add_gradients(batches)
-        self.norm = sharding.whole(self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf))
+        self.norm = distributed.whole_tensor(
+            self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf)
+        )
         self.optimizer.step()
         self.rate = float(self.schedule.get_last_lr()[0])
         if not self.accelerator.optimizer_step_was_skipped:
@@ -256,7 +258,7 @@ class _Loop:
 
     def _evaluate(self, loss: float | None) -> None:
         if self.is_sharded:
-            sharding.gather(self.module, self.learner.module)
+            distributed.fill_from_shards(self.learner.module, self.module)
         with self.averaging.mean_of(self.learner.module), self.accelerator.autocast():
             measured = self.learner.measure()
             self.history.add(
@@ -270,9 +272,9 @@ class _Loop:
                     "seconds": round(time.monotonic() - self.started, 2),
                 }
             )
-            if machine.is_first() and self.history.last["is_best"]:
+            if distributed.is_first_process() and self.history.last["is_best"]:
                 measured.keep()
-        if machine.is_first():
+        if distributed.is_first_process():
             write_json_lines(self.folder.metrics, self.history.rows)
             LOGGER.info("%s", " ".join(f"{name} {short(value)}" for name, value in self.history.last.items()))
         training: dict[str, float | None] = {"loss": loss, "learning_rate": self.rate, "grad_norm": float(self.norm)}
@@ -280,9 +282,9 @@ class _Loop:
             watcher.evaluated(self.step, training, measured.metrics)
 
     def _save(self) -> None:
-        states = machine.gathered([random_state()])
-        optimizer = sharding.whole_state(self.optimizer)
-        if not machine.is_first():
+        states = distributed.gather([random_state()])
+        optimizer = distributed.whole_state(self.optimizer)
+        if not distributed.is_first_process():
             return
         with replace_folder(self.folder.checkpoints / _LATEST) as temporary:
             save_tensors(self.learner.module.state_dict(), temporary / _WEIGHTS)
@@ -303,7 +305,7 @@ class _Loop:
             raise ParseError("expected at least one evaluation, got an empty file", file=checkpoint / _HISTORY)
         load_tensors(self.learner.module, checkpoint / _WEIGHTS)
         if self.is_sharded:
-            sharding.scatter(self.learner.module, self.module)
+            distributed.fill_shards(self.module, self.learner.module)
         load_optimizer(self.optimizer, checkpoint)
         self.averaging.load(checkpoint, self.accelerator.device)
         with naming_description(checkpoint / _STATES, "the state of a run"):
@@ -312,8 +314,8 @@ class _Loop:
                 self.accelerator.scaler.load_state_dict(states["scaler"])
             self.step = self.logged = int(states["step"])
             self.started -= self.history.last["seconds"]
-            set_random_state(states["random"][machine.index() % len(states["random"])])
-        if len(states["random"]) != machine.count():
+            set_random_state(states["random"][distributed.process_index() % len(states["random"])])
+        if len(states["random"]) != distributed.num_processes():
             self._share_anew(len(states["random"]))
 
     def _share_anew(self, processes: int) -> None:
@@ -321,11 +323,11 @@ class _Loop:
         self.step = self.logged = round(self.history.last["epoch"] * self.steps)
         self.schedule.last_epoch = self.step - 1
         self.schedule.step()
-        if machine.is_first():
+        if distributed.is_first_process():
             LOGGER.warning(
                 "a run of %d processes is resumed with %d: weights, optimizer, history and the place in the epoch are "
                 "kept; the size and number of steps, their batches and the random draws change, so the result differs "
                 "from that of an uninterrupted run",
                 processes,
-                machine.count(),
+                distributed.num_processes(),
             )

@@ -16,7 +16,7 @@ from structattn.parsing.tree_parser import build_parser, read_parser
 from structattn.parsing.treecrf import GoldBatch, TreeCRF
 from structattn.syntax import Sentence
 from structattn.tasks import metric
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
 from structattn.training.loop import Measured, fit
@@ -102,7 +102,9 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         metric=dataclasses.replace(metric("accuracy"), name="las"),
     )
     best = history.best
-    tested = machine.from_first(lambda: _scores(test, read_parser(folder.best).to(accelerator.device))) if test else {}
+    tested = (
+        distributed.from_first(lambda: _scores(test, read_parser(folder.best).to(accelerator.device))) if test else {}
+    )
     return {
         "metrics": {name: best[name] for name in _METRICS},
         "epoch": int(best["epoch"]),

@@ -13,7 +13,7 @@ from structattn.data.word_vectors import find_covered_words, read_dim
 from structattn.errors import ConfigError, ParseError
 from structattn.files.text import parse_json, read_lines, read_text
 from structattn.tasks import ModelConfig, TaskModel, model_class
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import Split
 from structattn.training.initial import draw_uniform, has_word_vectors
@@ -78,7 +78,7 @@ def _load_vectors(model: TaskModel, config: RunConfig, source: str) -> None:
             f"are these the right vectors, and is data.lowercase {data.lowercase} right for them?"
         )
     have, words = int(pretrained.known.sum()), len(vocabulary.words)
-    if machine.is_first():
+    if distributed.is_first_process():
         LOGGER.info(
             "vectors: %s of %s words (%.1f %%) have one in %s",
             f"{have:,}",

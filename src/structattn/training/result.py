@@ -21,7 +21,8 @@ class RunResult:
         test: the metrics of the best model on the test data, if there are any.
         parameters: trained parameters apart from word vectors.
         seconds: training time.
-        peak_memory: peak memory of the process until the end of training, in MiB; see ``machine.peak_memory``.
+        peak_memory: peak memory of the process until the end of training, in MiB: on a GPU that of
+            torch's tensors there, on a CPU all of it, with Python, torch and the data.
         examples: numbers of examples for training, phrases included, and for each evaluation.
         best: the row of ``metrics.jsonl`` that belongs to the best model.
     """

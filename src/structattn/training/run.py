@@ -22,11 +22,11 @@ from structattn.layers.modes import evaluating
 from structattn.tables import addresses, restricted
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.batches import BatchesAhead, batches_of
 from structattn.training.config import RunConfig, load_config
 from structattn.training.examples import Split, read_split, summarise_split
-from structattn.training.execution import carry_out
+from structattn.training.execution import carry_out, peak_memory
 from structattn.training.folder import RunFolder, prediction_rows
 from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
@@ -145,8 +145,8 @@ class _TaskLearner:
 
     def measure(self) -> Measured:
         dev = self.split.dev
-        own = self.model.predict(dev[machine.index() :: machine.count()])
-        evaluation = self.model.measure(dev, machine.gathered(own))
+        own = self.model.predict(dev[distributed.process_index() :: distributed.num_processes()])
+        evaluation = self.model.measure(dev, distributed.gather(own))
         entropy = tree_entropy(self.model, dev[:_LATENT_EXAMPLES])
 
         def keep() -> None:
@@ -175,7 +175,7 @@ def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: i
 def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bool) -> Mapping[str, Any]:
     config, task = plan.config, plan.task
     split, find_trees = find_missing_trees(plan, read_split(plan))
-    if machine.is_first():
+    if distributed.is_first_process():
         for summary in summarise_split(plan, split):
             summary.log(LOGGER)
     torch.manual_seed(config.seed)
@@ -205,11 +205,11 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         {name: value for name, value in history.best.items() if name not in BOOKKEEPING},
         parameters=count_parameters(model),
         seconds=history.last["seconds"],
-        peak_memory=machine.peak_memory(accelerator.device),
+        peak_memory=peak_memory(accelerator.device),
         examples={name: len(part) for name in ("train", "dev", "test") if (part := getattr(split, name))},
         best=history.best,
     )
-    test = machine.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
+    test = distributed.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
     return _values(dataclasses.replace(result, test=test), task)
 
 
@@ -257,7 +257,7 @@ def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, t
     for name in plan.task.metrics:
         values = [result.test[name] for result in results]
         metrics |= {name: mean(values), f"{name}_sd": stdev(values)}
-    if machine.is_first():
+    if distributed.is_first_process():
         rows = (row for one in results for row in read_json_lines(RunFolder(one.folder).predictions("test")))
         write_json_lines(folder.predictions("test"), rows)
     return _values(

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from torch.utils.data import Sampler
 
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.optimization_config import OptimizationConfig
 
 # How many batches are sorted by length together: the larger, the less padding and the less random the order.
@@ -45,7 +45,7 @@ def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: i
         config: gives the size of the batches.
         seed: random seed of the order.
     """
-    share = {"seed": seed, "process": machine.index(), "processes": machine.count()}
+    share = {"seed": seed, "process": distributed.process_index(), "processes": distributed.num_processes()}
     if config.batch_tokens is None:
         return LengthBatchSampler(lengths, config.batch_size, **share)
     return TokenBatchSampler(lengths, config.batch_tokens, **share)

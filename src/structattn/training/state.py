@@ -14,7 +14,7 @@ import torch
 
 from structattn.data.tensors import read_tensors, save_tensors
 from structattn.files.json_yaml import naming_description, read_json, write_json
-from structattn.training.sharding import shard_state
+from structattn.training.distributed import shard_state
 
 
 def save_optimizer(state: Mapping[str, Any], folder: Path) -> None:

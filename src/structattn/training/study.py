@@ -21,7 +21,7 @@ from structattn.errors import ConfigError, naming, require
 from structattn.files.json_yaml import read_json, read_yaml, write_json
 from structattn.options.checking import suggest
 from structattn.training.config import RunConfig, save_config
-from structattn.training.folder import RunFolder, plain
+from structattn.training.folder import RunFolder, plain_values
 from structattn.training.history import History
 from structattn.training.plan import plan_run
 
@@ -95,7 +95,7 @@ def sweep(
             sampler=samplers[sampler](seed=config.seed),
             direction="maximize" if metric.greater_is_better else "minimize",
         )
-    described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain(config)}))
+    described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain_values(config)}))
     rows = _rows(out / STUDY, described)
     known, history, best = len(rows), History(metric), None
     for number in range(trials):

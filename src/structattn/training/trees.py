@@ -14,7 +14,7 @@ from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_miss
 from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks.items import num_words
-from structattn.training import machine
+from structattn.training import distributed
 from structattn.training.config import DataConfig
 from structattn.training.examples import Split
 from structattn.training.plan import RunPlan
@@ -53,7 +53,7 @@ def find_missing_trees(plan: RunPlan, split: Split) -> tuple[Split, MissingTrees
         return [known[id(example)] for example in examples]
 
     whole = Split(*(completed(getattr(split, item.name)) for item in dataclasses.fields(Split)))
-    if machine.is_first():
+    if distributed.is_first_process():
         find_trees.log(LOGGER, "--data.parser")
     return whole, find_trees
 
