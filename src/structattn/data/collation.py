@@ -17,7 +17,9 @@ from structattn.data.sentence_batch import TREES, SentenceBatch
 from structattn.data.tree_batch import TreeBatch, label_code
 from structattn.data.vocabulary import PADDING_ID, Vocabulary
 from structattn.errors import shown
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.dependency_tree import DependencyTree
+from structattn.syntax.sentence import Sentence
 
 _Tree = TypeVar("_Tree", DependencyTree, ConstituencyTree)
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from structattn.errors import shown
-from structattn.syntax import Sentence
+from structattn.syntax.sentence import Sentence
 
 
 @dataclass(frozen=True, init=False)

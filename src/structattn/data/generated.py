@@ -10,7 +10,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from structattn.data.example import Example
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.dependency_tree import DependencyTree
+from structattn.syntax.sentence import Sentence
 
 
 def _pairs(text: str) -> tuple[tuple[str, str], ...]:

@@ -3,8 +3,9 @@
 import itertools
 from collections.abc import Sequence
 
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.syntax.constituency_tree import Span
+from structattn.syntax.constituency_tree import ConstituencyTree, Span
+from structattn.syntax.dependency_tree import DependencyTree
+from structattn.syntax.sentence import Sentence
 
 
 def join_sentences(sentences: Sequence[Sentence]) -> Sentence:

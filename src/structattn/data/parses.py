@@ -10,7 +10,8 @@ from collections.abc import Iterable, Iterator
 
 from structattn.data.example import Example
 from structattn.errors import ParseError
-from structattn.syntax import Sentence, read_conllu
+from structattn.syntax.conllu import read_conllu
+from structattn.syntax.sentence import Sentence
 
 LOGGER = logging.getLogger("structattn.data")
 

@@ -11,7 +11,8 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 from structattn.errors import ConfigError, MissingStructure
-from structattn.syntax import ConstituencyTree, Sentence
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.sentence import Sentence
 
 TreeSource = Literal["own", "rooted", "dependency", "left", "right", "balanced", "random"]
 Unary = Literal["keep", "lowest", "top", "join"]

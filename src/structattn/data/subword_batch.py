@@ -17,7 +17,8 @@ from torch import Tensor
 from structattn.data.sentence_batch import SentenceBatch
 from structattn.data.tree_batch import assemble, register_batch, take_part
 from structattn.errors import ConfigError
-from structattn.syntax import Sentence, align_words
+from structattn.syntax.sentence import Sentence
+from structattn.syntax.word_alignment import align_words
 
 
 @dataclass(frozen=True, eq=False)

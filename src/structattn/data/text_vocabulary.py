@@ -13,7 +13,9 @@ from typing import Literal, Protocol, runtime_checkable
 from structattn.data.vocabulary import UNKNOWN_ID, Vocabulary
 from structattn.errors import ConfigError, MissingExtra, require
 from structattn.files.text import parse_json
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.dependency_tree import DependencyTree
+from structattn.syntax.sentence import Sentence
 
 TokenUnit = Literal["words", "characters", "subwords"]
 BEGIN_ID, END_ID = 2, 3

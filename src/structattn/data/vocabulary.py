@@ -12,7 +12,7 @@ from typing import SupportsIndex
 from structattn.data.example import Example, list_sentences
 from structattn.errors import ParseError, shown
 from structattn.files.text import is_unicode, parse_json, read_text
-from structattn.syntax import Sentence
+from structattn.syntax.sentence import Sentence
 
 PADDING_ID = 0
 UNKNOWN_ID = 1

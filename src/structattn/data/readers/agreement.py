@@ -14,7 +14,7 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Location
 from structattn.errors import ParseError, shown
 from structattn.files.text import Source, open_bytes, read_lines
-from structattn.syntax import Sentence
+from structattn.syntax.sentence import Sentence
 
 _SINGULAR = frozenset(("is", "was", "has", "does", "'s"))
 _PLURAL = frozenset(("are", "were", "have", "do", "'re", "'ve"))

@@ -9,7 +9,7 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.text import Source
-from structattn.syntax import Sentence
+from structattn.syntax.sentence import Sentence
 
 
 @dataclass(frozen=True)

@@ -14,7 +14,7 @@ from structattn.data.readers.formats import split_paths
 from structattn.data.readers.treebanks import read_bracketed, read_treebank
 from structattn.errors import ParseError, shown
 from structattn.files.text import Source, read_lines
-from structattn.syntax import Sentence
+from structattn.syntax.sentence import Sentence
 
 _TREES: dict[str, Callable[[Path], Iterator[Example]]] = {
     ".conllu": read_treebank,

@@ -8,7 +8,7 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label
 from structattn.errors import ConfigError, shown
 from structattn.files.text import MAX_WORDS, Source, read_lines
-from structattn.syntax import Sentence
+from structattn.syntax.sentence import Sentence
 
 
 def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:

@@ -8,7 +8,7 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Column, Columns, Location, Record, check_target
 from structattn.errors import ParseError, shown
 from structattn.files.text import is_unicode
-from structattn.syntax import Sentence
+from structattn.syntax.sentence import Sentence
 
 
 def read_objects(

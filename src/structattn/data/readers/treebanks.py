@@ -14,7 +14,11 @@ from structattn.data.readers.json_records import read_json_objects
 from structattn.data.span_tags import tag_spans
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
 from structattn.files.text import MAX_LINE, MAX_PHRASE_WORDS, MAX_WORDS, Source, read_lines
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu
+from structattn.syntax.brackets import read_brackets
+from structattn.syntax.conllu import read_conllu
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.dependency_tree import DependencyTree
+from structattn.syntax.sentence import Sentence
 
 _SST_LABELS = frozenset("01234")
 _NEUTRAL, _LIGHT = "2", 0.25

@@ -15,8 +15,10 @@ from structattn.data.readers.json_records import read_json_objects
 from structattn.errors import ParseError
 from structattn.files.replacing import replace_text
 from structattn.files.text import Source
-from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.syntax.conllu import conllu_rows
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.dependency_tree import DependencyTree
+from structattn.syntax.sentence import Sentence
 
 Row = dict[str, Any]
 

@@ -13,7 +13,10 @@ from structattn.data.example import Example
 from structattn.data.treebank.example_rows import write_rows
 from structattn.data.treebank.parquet import write_parquet
 from structattn.errors import ConfigError, MissingStructure, ParseError
-from structattn.syntax import ConstituencyTree, Sentence, write_brackets, write_conllu
+from structattn.syntax.brackets import write_brackets
+from structattn.syntax.conllu import write_conllu
+from structattn.syntax.constituency_tree import ConstituencyTree
+from structattn.syntax.sentence import Sentence
 
 LOGGER = logging.getLogger("structattn.data")
 _Item = TypeVar("_Item", Sentence, ConstituencyTree)
