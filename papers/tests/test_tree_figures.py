@@ -11,6 +11,7 @@ import pytest
 import structattn as sa
 from structattn.data import agreement_treebank
 from structattn.files.json_yaml import read_json_lines
+from structattn.inspection import attention_maps
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunFolder, run
 from structattn_papers.figures import tree_figures
 
@@ -101,3 +102,19 @@ def test_runs_by_attractors_and_by_size(draw: Draw, tmp_path: Path) -> None:
     assert lines[5].split("\t")[1:] == ["60: +0.00"]
     names = [Path(line).name for line in lines[6:]]
     assert names == ["tree-attractors.svg", "tree-curve.svg", "tree-curve-difference.svg"]
+
+
+def test_a_phrase_is_drawn_with_what_it_attends_to() -> None:
+    dog = sa.Sentence(["the", "dog", "barks"], constituency=sa.ConstituencyTree.from_brackets("(S (NP the dog) barks)"))
+    vocabulary = sa.Vocabulary.from_examples([dog])
+    encoder = sa.build("tree_transformer", vocab_size=len(vocabulary), dim=8, num_heads=2)
+    (maps, *_) = attention_maps(encoder, dog, vocabulary=vocabulary)
+    svg = tree_figures.phrase_query_figure(maps, 0, 1)
+    assert svg.count('class="sa-phrase"') == 2
+    percents = [f"{100 * weight:.0f}%" for weight in maps.weights[0, 4, :2].tolist()]
+    assert all(text in svg for text in percents)
+    with pytest.raises(ValueError, match="number of one of 2 phrases, got 2"):
+        tree_figures.phrase_query_figure(maps, 0, 2)
+    plain = sa.build("transformer", vocab_size=len(vocabulary), dim=6, num_heads=2)
+    with pytest.raises(ValueError, match="expected a map over words and phrases, got 3 rows"):
+        tree_figures.phrase_query_figure(attention_maps(plain, dog, vocabulary=vocabulary)[0], 0)

@@ -36,12 +36,9 @@ def model() -> Any:
 
 def figures(model: Any) -> dict[str, str]:
     maps = inspection.attention_maps(model, DOG)
-    attention, pooling, gate = (
-        next(one for one in maps if one.kind == kind) for kind in ("attention", "pooling", "gate")
-    )
+    pooling, gate = (next(one for one in maps if one.kind == kind) for kind in ("pooling", "gate"))
     return {
         "attention_figure": inspection.attention_figure(maps),
-        "tree_figure": inspection.tree_figure(attention, 0),
         "pooling_figure": inspection.pooling_figure([pooling]),
         "features_figure": inspection.features_figure(gate),
         "attribution_figure": inspection.attribution_figure(inspection.leave_one_out(model, DOG)),

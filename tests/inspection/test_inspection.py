@@ -411,28 +411,6 @@ def test_figures_6_and_7_of_disan() -> None:
         inspection.pooling_figure(pooling)
 
 
-def test_attention_is_drawn_under_the_tree() -> None:
-    weights = torch.tensor([[[0.0, 1.0, 0.0], [0.0, 0.3, 0.7], [0.05, 0.0, 0.95]]])
-    svg = inspection.tree_figure(_map_of(weights, DOG), 0)
-    assert svg.count('class="sa-arc"') == 3 + 4
-    assert "dog → barks: 0.700" in svg
-    assert inspection.tree_figure(_map_of(weights), 0, threshold=1).count('class="sa-arc"') == 0
-
-
-def test_a_phrase_is_drawn_with_what_it_attends_to() -> None:
-    encoder = build("tree_transformer", vocab_size=len(VOCABULARY), dim=8, num_heads=2)
-    found = attention_maps(encoder, batch_of(DOG))[0]
-    svg = inspection.phrase_query_figure(found, 0, 1)
-    assert svg.count('class="sa-phrase"') == 2
-    shown = [f"{100 * weight:.0f}%" for weight in found.weights[0, 4, :2].tolist()]
-    assert all(text in svg for text in shown)
-    with pytest.raises(ValueError, match="number of one of 2 phrases, got 2"):
-        inspection.phrase_query_figure(found, 0, 2)
-    plain = build("transformer", vocab_size=len(VOCABULARY), dim=6, num_heads=2)
-    with pytest.raises(ValueError, match="expected a map over words and phrases, got 3 rows"):
-        inspection.phrase_query_figure(attention_maps(plain, batch_of(DOG))[0], 0)
-
-
 def test_what_may_not_be_attended_to_is_hatched_and_bears_no_mark() -> None:
     allowed = torch.tensor([[[True, False], [True, True]]])
     weights = torch.tensor([[[1.0, 0.0], [0.0, 1.0]]])

@@ -24,16 +24,10 @@ import torch
 import structattn as sa
 from structattn.data import PhraseTrees, SentenceBatch
 from structattn.functional import TreeOperator
-from structattn.inspection import (
-    accuracy_figure,
-    attention_maps,
-    binned_accuracy,
-    num_attractors,
-    phrase_query_figure,
-)
+from structattn.inspection import AttentionMap, accuracy_figure, attention_maps, binned_accuracy, num_attractors
 from structattn.inspection.names import phrase_names
 from structattn.layers import tree_operator
-from structattn.pictures import Limits, Names, Panel, Series, heatmap, heatmap_grid, line_chart
+from structattn.pictures import Limits, Names, Panel, Series, constituency_tree, heatmap, heatmap_grid, line_chart
 from structattn.priors import Subtree
 from structattn.training import RunFolder, load, load_config
 from structattn.training.examples import read_split
@@ -90,6 +84,31 @@ def subtree_mask_figure(tree: sa.ConstituencyTree) -> str:
     nodes = [*tree.words, *phrase_names(tree.words, tree.spans)]
     mask = allowed.float().masked_fill(~allowed, -torch.inf)
     return heatmap(nodes, nodes, mask, limits=Limits(minimum=0), names=Names(values="allowed"))
+
+
+def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0, *, title: str | None = None) -> str:
+    """Attention of one phrase (0 is the root) on its tree: phrases are shaded by it, words have theirs in per cent."""
+    sentence, tree = attention_map.sentence, None
+    if sentence is not None and attention_map.rows[: len(sentence)] == sentence.words:
+        tree = sentence.constituency
+    if tree is None or len(attention_map.rows) != len(tree) + len(tree.spans):
+        raise ValueError(
+            f"{attention_map.name}: expected a map over words and phrases, got {len(attention_map.rows)} rows"
+        )
+    if not 0 <= phrase < len(tree.spans):
+        raise ValueError(f"expected the number of one of {len(tree.spans)} phrases, got {phrase}")
+    weights = attention_map.weights[head, len(tree) + phrase].tolist()
+    label, start, end = tree.spans[phrase]
+    summary = f"{attention_map.head_names[head]}: {label} ({' '.join(tree.words[start:end])}) attends to its subtree"
+    return constituency_tree(
+        tree.words,
+        tree,
+        tags=[f"{100 * weight:.0f}%" if weight else "" for weight in weights[: len(tree)]],
+        values=weights[len(tree) :],
+        value_label="weight",
+        limits=Limits(0, max(weights)),
+        title=summary if title is None else title,
+    )
 
 
 def figures_of_a_tree(brackets: str, model: str | None) -> Iterator[tuple[str, str]]:

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from structattn.inspection.figures import (
         attention_figure,
         features_figure,
-        phrase_query_figure,
         pooling_figure,
-        tree_figure,
     )
     from structattn.inspection.hydra_figures import relation_figures
     from structattn.inspection.looking import Look, look
@@ -65,13 +63,11 @@ __all__ = [
     "phrase_attention",
     "phrase_attention_figure",
     "phrase_attention_table",
-    "phrase_query_figure",
     "pooling_figure",
     "recording",
     "relation_figures",
     "structures_read",
     "summarise",
-    "tree_figure",
 ]
 
 load_lazily(__name__)

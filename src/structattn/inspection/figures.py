@@ -14,19 +14,16 @@ from structattn.inspection.occlusion import WordAttribution, attribution_figure
 from structattn.inspection.summary import tree_of
 from structattn.layers.attention_map import LATENT_TREES, AttentionMap
 from structattn.pictures import (
-    Arc,
     Limits,
     Names,
     Panel,
     Series,
-    arc_diagram,
     bar_chart,
     constituency_tree,
     dependency_tree,
     heatmap_grid,
 )
 from structattn.pictures.heatmap import gate_image
-from structattn.pictures.tree_pictures import tree_arcs
 from structattn.syntax import Sentence
 
 Numbered = TypeVar("Numbered")
@@ -79,72 +76,6 @@ def attention_figure(
         raise ValueError(f"expected at least one map of kind 'attention'; got {[found.kind for found in maps]}")
     wide = columns if columns is not None else (3 if len(panels) in (1, 2, 3, 5, 6, 9) else 4)
     return heatmap_grid(panels, columns=wide, title=title, names=HEAD_MARKS, by_row=by_row)
-
-
-def tree_figure(
-    attention_map: AttentionMap, head: int, *, threshold: int | float = 0.1, title: str | None = None
-) -> str:
-    """One attention head under the dependency tree: arcs of syntax above the words, arcs of attention below.
-
-    Args:
-        attention_map: weights between words; if its sentence has no tree, only attention is drawn.
-        head: which attention head.
-        threshold: weights up to this value are left out.
-        title: a heading.
-
-    Example:
-        >>> import torch
-        >>> weights = torch.tensor([[[0.0, 1.0], [0.5, 0.5]]])
-        >>> found = AttentionMap("forward", ("a", "b"), ("a", "b"), weights, "attention", ("forward",))
-        >>> tree_figure(found, 0).count('class="sa-arc"')
-        3
-    """
-    tree = tree_of(attention_map)
-    above = [] if tree is None else tree_arcs(tree.heads, tree.labels)
-    below = [
-        Arc(query, key, weight=weight, role="series0")
-        for query, row in enumerate(attention_map.weights[head].tolist())
-        for key, weight in enumerate(row)
-        if weight > threshold
-    ]
-    said = f"attention of {attention_map.head_names[head]}: query → key, weights above {threshold:g}"
-    names = ("syntax" if above else "", said)
-    return arc_diagram(attention_map.rows, above, below=below, names=names, title=title)
-
-
-def phrase_query_figure(attention_map: AttentionMap, head: int, phrase: int = 0, *, title: str | None = None) -> str:
-    """Attention of one phrase, on its tree: phrases are shaded by their weight, words have theirs in per cent.
-
-    Args:
-        attention_map: weights between the words and phrases of a sentence.
-        head: which attention head.
-        phrase: number of the query phrase; 0 is the root.
-        title: a heading.
-
-    Raises:
-        ValueError: if the map is not about the words and phrases of its sentence, or there is no such phrase.
-    """
-    sentence, tree = attention_map.sentence, None
-    if sentence is not None and attention_map.rows[: len(sentence)] == sentence.words:
-        tree = sentence.constituency
-    if tree is None or len(attention_map.rows) != len(tree) + len(tree.spans):
-        raise ValueError(
-            f"{attention_map.name}: expected a map over words and phrases, got {len(attention_map.rows)} rows"
-        )
-    if not 0 <= phrase < len(tree.spans):
-        raise ValueError(f"expected the number of one of {len(tree.spans)} phrases, got {phrase}")
-    weights = attention_map.weights[head, len(tree) + phrase].tolist()
-    label, start, end = tree.spans[phrase]
-    said = f"{attention_map.head_names[head]}: {label} ({' '.join(tree.words[start:end])}) attends to its subtree"
-    return constituency_tree(
-        tree.words,
-        tree,
-        tags=[f"{100 * weight:.0f}%" if weight else "" for weight in weights[: len(tree)]],
-        values=weights[len(tree) :],
-        value_label="weight",
-        limits=Limits(0, max(weights)),
-        title=said if title is None else title,
-    )
 
 
 def features_figure(attention_map: AttentionMap, *, title: str | None = None) -> str:
