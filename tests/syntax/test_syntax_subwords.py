@@ -4,7 +4,8 @@ import random
 
 import pytest
 
-from structattn.syntax import align_words, contract_heads
+from structattn.syntax import align_words
+from structattn.syntax.word_alignment import contract_heads
 
 
 def test_words_in_a_text():

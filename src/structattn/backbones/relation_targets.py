@@ -20,7 +20,8 @@ from structattn.data import (
     parse_relation,
     word_relation,
 )
-from structattn.syntax import DependencyTree, contract_heads
+from structattn.syntax import DependencyTree
+from structattn.syntax.word_alignment import contract_heads
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,14 +6,13 @@ from structattn.syntax.constituency_tree import ConstituencyTree
 from structattn.syntax.dependency_tree import DependencyTree
 from structattn.syntax.sentence import Sentence
 from structattn.syntax.tokenisation import split_words
-from structattn.syntax.word_alignment import align_words, contract_heads
+from structattn.syntax.word_alignment import align_words
 
 __all__ = [
     "ConstituencyTree",
     "DependencyTree",
     "Sentence",
     "align_words",
-    "contract_heads",
     "format_conllu",
     "read_brackets",
     "read_conllu",

@@ -57,21 +57,9 @@ def align_words(
 
 
 def contract_heads(heads: Sequence[int], present: Collection[int]) -> list[int]:
-    """Remove words from a dependency tree: their children are attached to their nearest remaining ancestors.
+    """Heads without the words that are not present: their children are attached to their nearest remaining ancestors.
 
-    Args:
-        heads: the head of each word, CoNLL ids.
-        present: the words that stay, numbered from 0.
-
-    Returns:
-        A head for each of the words, the CoNLL id of a word that is present; 0 for words that are not.
-
-    Raises:
-        ValueError: if the heads do not form a tree.
-
-    Example:
-        >>> contract_heads([2, 3, 0], {0, 2})
-        [3, 0, 0]
+    Present words are numbered from 0; heads are CoNLL ids, 0 for words that are not present.
     """
     depths = DependencyTree(heads).depths()
     nearest = list(heads)
