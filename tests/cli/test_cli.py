@@ -2,6 +2,7 @@
 
 import contextlib
 import csv
+import dataclasses
 import errno
 import importlib.metadata
 import io
@@ -13,7 +14,6 @@ import runpy
 import shutil
 import subprocess
 import sys
-from argparse import SUPPRESS
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
@@ -29,6 +29,7 @@ from structattn.cli.train import command as train_command
 from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
 from structattn.tasks import TASKS
+from structattn.training.parser_config import parser_optimization
 
 CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")
 
@@ -118,8 +119,7 @@ def test_help_of_many_options_starts_with_the_usual_ones(call: Call, monkeypatch
     assert lines[0] == "usage: structattn train --task TASK --encoder ENCODER [OPTION...]"
     assert not [line for line in lines if "`" in line or "type:" in line or "null" in line or len(line) > 98]
     options = [line.split()[0].rstrip(",") for line in lines if line.startswith("  -")]
-    parser, _ = arguments._parser(train_command, "train")
-    known = {one.option_strings[-1] for one in parser._actions if one.help != SUPPRESS}
+    known = {f"--{name}" for name in arguments.Signature(train_command, "train").options}
     assert {name.removesuffix(".NAME") for name in options} == known - {"--help"} | {"-h"}
     assert options[:5] == ["-h", "--config", "--task", "--encoder", "--options.NAME"]
     for said in ("structattn list encoders --options", "of random trees (default: 0)", "(default: 0.001)"):
@@ -490,6 +490,17 @@ def test_print_config_shows_what_would_run_and_runs_nothing(call: Call, corpus: 
     assert values["options"] == {"dim": 8}
     assert values["optimization"]["learning_rate"] == 3e-2
     assert not (corpus / "unused").exists()
+    code, out, _ = call(
+        *train_arguments(corpus, "--options.group.name", "3", "--options.group.other", "x"), "--print_config"
+    )
+    assert yaml.safe_load(out)["options"] == {"dim": 8, "group": {"name": 3, "other": "x"}}
+
+
+def test_print_config_shows_defaults_that_depend_on_other_options(call: Call) -> None:
+    words = ["parser", "train", "x", "--dev", "x", "--out", "x", "--print_config"]
+    printed = [yaml.safe_load(call(*words, *more)[1]) for more in ([], ["--backbone", "x"])]
+    for values, backbone in zip(printed, (None, "x"), strict=True):
+        assert values["optimization"] == dataclasses.asdict(parser_optimization(backbone))
 
 
 @pytest.mark.parametrize("text", ["", "x", "1..", "3..1", "1,1", "1,,2", "-1"])
@@ -850,6 +861,21 @@ def test_groups_of_options_have_dotted_names(tmp_path: Path) -> None:
             ["--embedder.dim", "8", "--embedder.num_frozen", "2", "--options.accumulation", "{mode: paper}"],
             {"accumulation": {"mode": "paper"}},
             {"dim": 8, "num_frozen": 2},
+        ),
+        (
+            ["--options.accumulation.mode", "paper", "--config", str(file)],
+            {"accumulation": {"max_vertical": 0, "mode": "ref"}},
+            {},
+        ),
+        (
+            ["--options", "{dim: 8}", "--options.accumulation.mode", "paper"],
+            {"dim": 8, "accumulation": {"mode": "paper"}},
+            {},
+        ),
+        (
+            ["--options.new.rate", "1e-3", "--options.new.name", "'3'"],
+            {"accumulation": {"max_vertical": 0, "mode": "ref"}, "new": {"rate": 1e-3, "name": "'3'"}},
+            {},
         ),
     ):
         values = arguments.parse(train_command, [*words, *given], name="train")

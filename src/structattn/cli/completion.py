@@ -7,64 +7,67 @@ script.py``.
 
 import argparse
 import os
-from collections.abc import Collection
-from typing import Literal, get_args, get_origin
+from collections.abc import Callable, Collection
+from typing import Any, Literal, get_args, get_origin
 
+from structattn.cli.arguments import Command, Signature
 from structattn.errors import require
 
-ASKED = "_ARGCOMPLETE"
 
-
-def command_to_complete(commands: Collection[str]) -> list[str]:
-    """The words of the command whose options are to be completed; if it has none yet, complete its name and exit.
-
-    Args:
-        commands: all commands; some have two words.
-
-    Raises:
-        MissingExtra: if argcomplete is not installed.
-    """
-    argcomplete = require("argcomplete", "completion")
-    before = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
-    words = f"{before}|".split()[1:-1]  # the word at the cursor is not finished
+def complete(commands: Collection[str], function: Callable[[str], Command]) -> None:
+    """Complete the word at the cursor, and exit: the name of a command, or the options of the command before it."""
+    before_cursor = os.environ["COMP_LINE"][: int(os.environ["COMP_POINT"])]
+    words = f"{before_cursor}|".split()[1:-1]  # the word at the cursor is not finished
     for size in (2, 1):
-        if len(words) >= size and " ".join(words[:size]) in commands:
-            os.environ[ASKED] = str(1 + size)
-            return words[:size]
-    known = sorted({name.split()[len(words)] for name in commands if name.split()[: len(words)] == words})
+        name = " ".join(words[:size])
+        if len(words) >= size and name in commands:
+            _complete(_parser(Signature(function(name), name)), skip=size)
     parser = argparse.ArgumentParser(prog="structattn", add_help=False)
-    parser.add_argument("command", choices=known)
-    os.environ[ASKED] = str(1 + len(words))
+    next_words = {name.split()[len(words)] for name in commands if name.split()[: len(words)] == words}
+    parser.add_argument("command", choices=sorted(next_words))
+    _complete(parser, skip=len(words))
+
+
+def _complete(parser: argparse.ArgumentParser, *, skip: int) -> None:
+    argcomplete = require("argcomplete", "completion")
+    os.environ["_ARGCOMPLETE"] = str(1 + skip)
     argcomplete.autocomplete(parser)
     raise SystemExit(0)
 
 
-def complete_values(parser: argparse.ArgumentParser) -> None:
-    """Complete words where an option or argument takes one of a few, names of encoders and tasks, otherwise files.
-
-    jsonargparse's own completion of values returns nothing where it has no words, which argcomplete treats as an
-    error.
-    """
+def _parser(signature: Signature) -> argparse.ArgumentParser:
+    """A parser with the options of a command, each with what completes its value."""
     completers = require("argcomplete.completers", "completion")
-    files = completers.FilesCompleter()
-    for action in parser._actions:
-        hint = getattr(action, "_typehint", str)
-        kinds = (hint, *get_args(hint))
-        words = [str(word) for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
-        if bool in kinds:
-            words += ["true", "false"]
-        words += sorted(_names(action.dest))
-        action.completer = completers.ChoicesCompleter(words) if words else files  # type: ignore[attr-defined]
+    parser = argparse.ArgumentParser(prog="structattn", allow_abbrev=False)
+    for name in (*signature.positionals, *signature.options, *signature.sections):
+        if name == "help":
+            continue
+        if name in (*signature.flags, "print_config"):
+            parser.add_argument(f"--{name}", action="store_true")
+            continue
+        hint = signature.types.get(name, str)
+        if name in signature.positionals:
+            action = parser.add_argument(name, nargs="+" if hint == list[str] else "?")
+        else:
+            action = parser.add_argument(f"--{name}")
+        words = _words(name, hint)
+        completer = completers.ChoicesCompleter(words) if words else completers.FilesCompleter()
+        action.completer = completer  # type: ignore[attr-defined]
+    return parser
 
 
-def _names(option: str) -> Collection[str]:
-    """The names that an option takes from a table; none for other options."""
-    if option == "encoder":
+def _words(name: str, hint: Any) -> list[str]:
+    """The words that an option takes: one of a few, or the names of a table; none if it takes anything."""
+    kinds = (hint, *get_args(hint))
+    words = [str(word) for kind in kinds if get_origin(kind) is Literal for word in get_args(kind)]
+    if bool in kinds:
+        words += ["true", "false"]
+    if name == "encoder":
         from structattn.encoders.table import BUILDERS
 
-        return BUILDERS
-    if option == "task":
+        words += sorted(BUILDERS)
+    if name == "task":
         from structattn.tasks import TASKS
 
-        return TASKS
-    return ()
+        words += sorted(TASKS)
+    return words

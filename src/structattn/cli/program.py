@@ -64,7 +64,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """
     given = list(sys.argv[1:] if arguments is None else arguments)
     if "_ARGCOMPLETE" in os.environ:
-        given = importlib.import_module("structattn.cli.completion").command_to_complete(all_commands())
+        importlib.import_module("structattn.cli.completion").complete(all_commands(), _function)
     debug = "--debug" in given or os.environ.get("STRUCTATTN_DEBUG") == "1"
     try:
         return _run([word for word in given if word != "--debug"])
