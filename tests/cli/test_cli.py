@@ -404,7 +404,7 @@ MISTAKES = {
     "trees for no data": (["export", "{run}", "x", "--parses", "a"], "--parses: changes nothing without --data"),
     "unknown metric": (["compare", "{run}", "--metric", "f2"], "unknown metric 'f2'"),
     "no predictions": (["compare", "{run}", "--split", "test"], "this run has no predictions on 'test'; it has dev"),
-    "nothing to plot": (["plot", "{run}"], "plot needs either --example, --text or --state"),
+    "nothing to plot": (["plot", "{run}"], "plot: expected one of --example, --text and --state"),
     "a second text alone": (
         ["plot", "{run}", "--example", "1", "--second", "a"],
         "--second: changes nothing without --tex",
@@ -754,6 +754,23 @@ def test_plot_a_text_into_the_run_folder(call: Call, runs: Path) -> None:
     assert code == 0
     assert out == f"{runs / 'seed1' / 'plots' / 'attention.html'}\n"
     assert "bleak" in (runs / "seed1" / "plots" / "attention.html").read_text(encoding="utf-8")
+
+
+def test_plot_into_a_file(call: Call, runs: Path, tmp_path: Path) -> None:
+    words, page = ("plot", runs / "seed1", "--text", "a lovely film", "--out"), tmp_path / "new" / "page.html"
+    code, out, _ = call(*words, page)
+    assert (code, out) == (0, f"{page}\n")
+    assert page.read_text(encoding="utf-8").startswith("<!doctype html>")
+    code, out, err = call(*words, tmp_path / "two.svg")
+    assert (code, out) == (2, "")
+    assert "expected a folder for 2 pictures (01-pooling.svg, 01-pooling-features.svg), got the file " in err
+    code, _, err = call(*words, page, "--format", "svg,pdf")
+    assert (code, "--out: expected a folder for --format svg,pdf, got the name of a file, " in err) == (2, True)
+    assert [path.name for path in tmp_path.rglob("*")] == ["new", "page.html"]
+    (tmp_path / "folder.svg").mkdir()
+    assert call(*words, tmp_path / "folder.svg", "--format", "svg")[1].startswith(
+        f"{tmp_path}/folder.svg/01-pooling.svg\n"
+    )
 
 
 def test_plot_an_example_of_another_file(call: Call, runs: Path, corpus: Path, tmp_path: Path) -> None:

@@ -1,8 +1,10 @@
 """``structattn plot``: the attention of a trained model on one example or sentence."""
 
-from collections.abc import Iterator
+import os
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structattn import explorer, training
 from structattn.cli.inputs import check_goes_with, check_inputs, examples_of_run, text_example
@@ -10,6 +12,7 @@ from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.explorer.protocol import read_state
 from structattn.options.hardware import Hardware
+from structattn.pictures.picture_files import FORMATS
 from structattn.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -26,7 +29,7 @@ def command(
     data: str | None = None,
     data_format: str | None = None,
     parser: str | None = None,
-    format: str = "html",
+    format: str | None = None,
     influence: bool = False,
     by_row: bool = False,
     out: str | None = None,
@@ -46,15 +49,16 @@ def command(
         data_format: the data format of that file; recognised from the file by default.
         parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
             if a parser found the trees of its training data; none for no parser.
-        format: html, svg, png or pdf, or several separated by commas.
+        format: html, svg, png or pdf, or several separated by commas; by default that of --out, or html.
         influence: also show the leave-one-out attribution of the prediction to each word.
         by_row: in pictures, scale the colours of each row to its largest weight.
-        out: the folder for the pictures; plots/ in the run folder by default.
+        out: the folder for the pictures; plots/ in the run folder by default. A name that ends in .html, .svg, .png or
+            .pdf is that of a file, for the page or for a single picture.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if [example, text, state].count(None) != 2:
-        raise ConfigError("plot needs either --example, --text or --state")
+        raise ConfigError("plot: expected one of --example, --text and --state")
     for name, value in (("text", text), ("second", second)):
         if value is not None and not value.strip():
             raise ConfigError(f"--{name}: expected at least one word, got {value!r}")
@@ -66,33 +70,59 @@ def command(
         check_goes_with("data", data_format=data_format)
     if state is not None:
         check_goes_with("example or --text", influence=influence, by_row=by_row)
+    path = Path(RunFolder(run).plots if out is None else out)
+    formats = _choose_formats(format, path)
     check_inputs(run, data, format=data_format, parser=parser, trust_code=trust_code)
     shared = None if state is None else read_state(state)
     model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
-    folder, formats = RunFolder(run).plots if out is None else Path(out), format.split(",")
-    name, live = RunFolder(run).path.name, f"structattn explore {run}"
+    names: dict[str, Any] = {
+        "formats": formats,
+        "name": RunFolder(run).path.name,
+        "command": f"structattn explore {run}",
+    }
     with hardware.autocast():
         if shared is not None:
             title = f"{run}: {state}"
-            written = explorer.save_state(folder, model, shared, title=title, formats=formats, name=name, command=live)
-        else:
-            found = _chosen(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
-            (chosen,) = model.with_trees([found])
-            written = explorer.save_plots(
-                folder,
-                model,
-                [chosen],
-                title=f"{run}: {chosen.id}",
-                formats=formats,
-                influence=influence,
-                by_row=by_row,
-                name=name,
-                command=live,
+            yield from _write(path, lambda folder: explorer.save_state(folder, model, shared, title=title, **names))
+            return
+        drawn = _find_example(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
+        (drawn,) = model.with_trees([drawn])
+        options = {"title": f"{run}: {drawn.id}", "influence": influence, "by_row": by_row, **names}
+        yield from _write(path, lambda folder: explorer.save_plots(folder, model, [drawn], **options))
+
+
+def _choose_formats(format: str | None, path: Path) -> list[str]:
+    """The formats to draw in; that of a file is its ending."""
+    if not _names_file(path):
+        return (format or "html").split(",")
+    ending = path.suffix.removeprefix(".").lower()
+    if format not in (None, ending):
+        raise ConfigError(f"--out: expected a folder for --format {format}, got the name of a file, {path}")
+    return [ending]
+
+
+def _names_file(path: Path) -> bool:
+    return path.suffix.removeprefix(".").lower() in ("html", *FORMATS) and not path.is_dir()
+
+
+def _write(path: Path, save: Callable[[Path], Sequence[Path]]) -> Iterator[str]:
+    """Save into a folder, or to a file if there is a single picture; yield the names of the files."""
+    if not _names_file(path):
+        yield from map(str, save(path))
+        return
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=path.parent) as folder:
+        first, *further = save(Path(folder))
+        if further:
+            names = ", ".join(file.name for file in (first, *further))
+            raise ConfigError(
+                f"--out: expected a folder for {len(further) + 1} pictures ({names}), got the file {path}"
             )
-    yield from map(str, written)
+        os.replace(first, path)
+    yield str(path)
 
 
-def _chosen(
+def _find_example(
     model: "TaskModel",
     run: str,
     *,
@@ -104,9 +134,9 @@ def _chosen(
     if example is None:
         return text_example(model.task, [text for text in texts if text is not None])
     examples = list(model.task.read(data, format=data_format)) if data else list(examples_of_run(run))
-    found = [one for one in examples if one.id == example]
-    if not found and example.isdigit():
-        found = examples[int(example) :][:1]
-    if not found:
+    matches = [candidate for candidate in examples if candidate.id == example]
+    if not matches and example.isdigit():
+        matches = examples[int(example) :][:1]
+    if not matches:
         raise ConfigError(f"--example: no example {example!r} among the {len(examples)} of {data or 'the dev data'}")
-    return found[0]
+    return matches[0]
