@@ -1,4 +1,4 @@
-"""Runs the tests of ``unchecked``, which compile, in processes in which no function checks its arguments."""
+"""Runs the tests of ``unchecked``, which compile, in a process in which no function checks its arguments."""
 
 import os
 import sys
@@ -9,16 +9,13 @@ import pytest
 from forking import run_forked
 from repository import ROOT
 
-HERE = ROOT / "tests"
-FILES = sorted((HERE / "unchecked").glob("test_*.py"))
 
-
-@pytest.mark.parametrize("file", FILES, ids=lambda file: file.stem)
 def test_in_a_process_of_its_own(
-    file: Path, request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    request: pytest.FixtureRequest, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.chdir(HERE.parent)
-    words = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "own"), str(file)]
+    """In one for all files, as torch takes seconds before it compiles anything."""
+    monkeypatch.chdir(ROOT)
+    words = ["-q", "-p", "no:cacheprovider", "--basetemp", str(tmp_path / "own"), str(ROOT / "tests" / "unchecked")]
     if request.config.getoption("--slow"):
         words.append("--slow")
     ended = run_forked(unchecked, words)

@@ -74,7 +74,12 @@ def whole(place: Path) -> Callable[[str], Path]:
 
 @pytest.mark.parametrize(
     ("kind", "moment"),
-    [*(("task", moment) for moment in MOMENTS), *((kind, "after") for kind in KINDS if kind != "task")],
+    [
+        *(("task", moment) for moment in MOMENTS),
+        ("parser", "after"),
+        # These read a backbone, which takes long to import; test_questions interrupts a run in this process.
+        *(pytest.param(kind, "after", marks=pytest.mark.slow) for kind in ("questions", "heads")),
+    ],
 )
 def test_a_killed_run_goes_on_to_the_same_bits(
     kind: str,

