@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from unittest.mock import patch
 
@@ -24,6 +24,15 @@ from structattn.distributions import (
 from structures_by_hand import FAMILIES, Family
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+
+
+@pytest.fixture(autouse=True)
+def checked_by_default() -> Iterator[None]:
+    """Values are checked unless a test says otherwise; ``torch.compile`` switches that off where it first runs."""
+    default = Distribution._validate_args
+    Distribution.set_default_validate_args(True)
+    yield
+    Distribution.set_default_validate_args(default)
 
 
 def unchecked(kind: type[StructuredDistribution], *arguments: object, **options: object) -> StructuredDistribution:

@@ -141,7 +141,7 @@ def test_layers_and_heads_share_one_operator() -> None:
     states = states_of(batch)
     for seed in (1, 2):
         attention(seed)(states, batch)
-    operators = [name for name in trees._known if name.startswith("operator")]
+    operators = [name for name in trees._cache if name.startswith("operator")]
     assert operators == ["operator paper torch.float64"]
     assert tree_operator(trees, dtype=torch.float64) is tree_operator(trees, dtype=torch.float64)
     assert tree_operator(trees, mode="ref") is not tree_operator(trees)
