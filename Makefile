@@ -2,23 +2,34 @@
 PYTHON ?= python3
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --constraint constraints.txt
+READY_TO_TEST := .venv/.ready-to-test
 READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
 READY_TO_DOCUMENT := .venv/.ready-to-document
 READY_FOR_PAPERS := .venv/.ready-for-papers
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
+# Tests in as many processes as there are processors; WORKERS=1 for one.
+WORKERS := auto
+PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
+SHARED_OUT = --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo test test-triton test-oldest mutants lanes habits lint types docs wheel release-check tables parser bench peers clean
+.PHONY: demo quick affected test test-triton test-oldest mutants lanes habits lint types docs wheel release-check tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
 
+quick: $(READY_TO_TEST) $(COMPILED)  ## units and laws, in less than two minutes: no training, command, browser or process; TESTS="tests/layers tests/priors" runs those of some packages, in seconds
+	$(PYTEST) $(SHARED_OUT) -m "not integration" $(or $(TESTS),tests src)
+
+affected: $(READY_TO_DEVELOP) $(READY_FOR_PAPERS) $(COMPILED)  ## the tests that the changes since main touch, the closest first; SINCE=COMMIT for others
+	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python tests/affected.py $(if $(SINCE),--since $(SINCE)) $(SHARED_OUT)
+
 test: $(READY_TO_DEVELOP) $(READY_FOR_PAPERS) $(COMPILED)  ## tests and doctests
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest --numprocesses auto --dist worksteal
+	$(PYTEST) $(SHARED_OUT) $(TESTS)
 
 test-triton: $(READY_TO_DEVELOP)  ## tests of the kernels for GPUs, in Triton's interpreter and compiler; no GPU is needed
-	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= STRUCTATTN_TRITON=interpret $(BIN)/python -m pytest --numprocesses auto --dist worksteal tests/kernels/test_triton*.py
+	STRUCTATTN_TRITON=interpret $(PYTEST) $(SHARED_OUT) tests/kernels/test_triton*.py
 
 test-oldest:  ## the tests with the oldest versions that pyproject.toml allows, in an environment of its own; INSTEAD="torch==2.13.0" for what cannot be had
 	$(PYTHON) -m venv .venv-oldest
@@ -97,6 +108,10 @@ clean:  ## remove what the other targets made, the environment included
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "structattn needs Python 3.11 or newer: make PYTHON=python3.11")'
 	$(PYTHON) -m venv .venv
 
+$(READY_TO_TEST): pyproject.toml setup.py constraints.txt | .venv/bin/python
+	$(PIP) --editable '.[test]'
+	touch $@
+
 $(READY_TO_RUN): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	@echo "installing PyTorch and the rest into .venv: some minutes, once"
 	$(PIP) --editable '.[train]'
@@ -104,7 +119,7 @@ $(READY_TO_RUN): pyproject.toml setup.py constraints.txt | .venv/bin/python
 
 $(READY_TO_DEVELOP): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	$(PIP) --editable '.[dev]'
-	touch $@ $(READY_TO_RUN)
+	touch $@ $(READY_TO_TEST) $(READY_TO_RUN)
 
 $(READY_TO_DOCUMENT): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	$(PIP) --editable '.[docs]'

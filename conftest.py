@@ -26,6 +26,8 @@ sys.path += [
     *sorted({str(file.parent) for file in Path(__file__).parent.glob("tests/*/test_*.py")}),
 ]
 
+from extras import missing_extra
+from integration import Guard, is_integration
 from shape_checks import check_shapes
 
 # torch.compile cannot look into checked functions: what compiles runs unchecked, in a process of its own.
@@ -60,14 +62,46 @@ FIRST = (
 )
 
 
+@pytest.hookimpl(tryfirst=True)  # before tests are chosen by their markers
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     if hasattr(config, "workerinput"):  # of one process the order is the caller's
         items.sort(key=lambda item: FIRST.index(item.path.name) if item.path.name in FIRST else len(FIRST))
-    if config.getoption("--slow"):
-        return
     for item in items:
-        if "slow" in item.keywords:
+        if "slow" in item.keywords and not config.getoption("--slow"):
             item.add_marker(pytest.mark.skip(reason="slow: run with --slow"))
+        if is_integration(item):
+            item.add_marker("integration")
+
+
+GUARD = Guard()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_protocol(item: pytest.Item) -> Iterator[None]:
+    GUARD.unit = None if "integration" in item.keywords else item.name
+    result = yield
+    GUARD.unit = None
+    return result
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_make_collect_report(collector: pytest.Collector) -> Iterator[None]:
+    report = yield
+    return _skipped_without_extra(report, report.call.excinfo, collector.path)
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item, call: pytest.CallInfo[None]) -> Iterator[None]:
+    report = yield
+    return _skipped_without_extra(report, call.excinfo, item.path)
+
+
+def _skipped_without_extra(report: Any, error: pytest.ExceptionInfo[BaseException] | None, file: Path) -> Any:
+    """A report, which says that a test is skipped if it failed for want of a package that is not installed."""
+    reason = missing_extra(error.value) if report.failed and error is not None else None
+    if reason is not None:
+        report.outcome, report.longrepr = "skipped", (str(file), 0, f"Skipped: {reason}")
+    return report
 
 
 def pytest_collection_finish() -> None:

@@ -57,7 +57,8 @@ def main(instead: list[str]) -> None:
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     groups = project["optional-dependencies"]
     own, *tools = requirements(groups["dev"])
-    chosen = (line for name in own.extras.strip("[]").split(",") for line in groups[name])
+    tools += requirements(groups["test"])
+    chosen = (line for name in own.extras.strip("[]").split(",") if name != "test" for line in groups[name])
     for one in requirements([*project["dependencies"], *chosen]):
         print(replaced.pop(one.name, one.at_its_oldest))
     if replaced:

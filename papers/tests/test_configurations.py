@@ -16,6 +16,8 @@ from structattn_papers.additions import FACT_MODELS, fact_model_options
 from structattn_papers.commands.squad import command as squad_command
 from structattn_papers.questions.questions_config import question_optimization
 
+pytestmark = pytest.mark.integration
+
 PAPERS = sorted(
     path
     for path in (ROOT / "papers").glob("*/*.yaml")

@@ -18,6 +18,8 @@ from structattn.tasks import get_task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 from structattn_papers.facts import FactChain, FactEmbedding, FactModel, MemoryHops, facts_of, support_of
 
+pytestmark = pytest.mark.integration
+
 TASK = get_task("fact_selection")
 STORY = """1 Mary moved to the bathroom.
 2 John went to the hallway.

@@ -19,6 +19,8 @@ from structattn.files.json_yaml import read_json_lines
 from structattn_papers.questions import read_squad, run_questions
 from structattn_papers.questions.questions_config import QuestionRun, question_optimization
 
+pytestmark = pytest.mark.integration
+
 CONTEXT = "The kids wash their hands . The dog barks at the ballgame . " * 3
 SQUAD = {
     "version": "1.1",

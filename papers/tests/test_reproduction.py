@@ -38,6 +38,8 @@ from structattn_papers.reproduction.golden_inputs import golden_backbone
 from structattn_papers.reproduction.queue import Progress
 from structattn_papers.reproduction.records import Record, append_record, bits, recorded, unpacked
 
+pytestmark = pytest.mark.integration
+
 ROWS = all_rows(ROOT / "papers")
 TRAINED = [row for row in ROWS.values() if row.command == "train"]
 # Answers the command line as `structattn train` does; `pause` in the folder of the data makes it wait for a signal.

@@ -26,6 +26,8 @@ from structattn.training.heads_config import heads_optimization
 from structattn.training.optimization import build_optimizer
 from structattn.training.optimization_config import OptimizationConfig
 
+pytestmark = pytest.mark.integration
+
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 60)]
 
 

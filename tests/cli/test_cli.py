@@ -31,6 +31,8 @@ from structattn.options.checking import parse_seeds
 from structattn.tasks import TASKS
 from structattn.training.parser_config import parser_optimization
 
+pytestmark = pytest.mark.integration
+
 CHEERFUL, SAD, PLAIN = ("fine", "great", "lovely"), ("dull", "awful", "bleak"), ("the", "a", "film", "plot", "of")
 
 

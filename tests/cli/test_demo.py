@@ -13,6 +13,8 @@ from structattn.files.json_yaml import read_json_lines
 from structattn.inspection import num_attractors
 from structattn.training import load
 
+pytestmark = pytest.mark.integration
+
 
 @pytest.fixture(scope="module")
 def found(tmp_path_factory: pytest.TempPathFactory) -> Demonstration:

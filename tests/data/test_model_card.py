@@ -34,6 +34,8 @@ from structattn.training.folder import plain_values
 from structattn.training.heads_config import PretrainingConfig
 from structattn.training.parser_config import ParserConfig
 
+pytestmark = pytest.mark.integration
+
 WRITTEN: dict[str, Callable[[], Any]] = {
     **SAVED,
     "sentence": lambda: make("disan"),  # needs no trees

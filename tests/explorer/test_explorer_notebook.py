@@ -114,6 +114,7 @@ def test_what_cannot_be_explored_is_refused(model: Any) -> None:
         sa.explore(model.encoder, DOG)
 
 
+@pytest.mark.integration
 def test_a_notebook_is_executed(model: Any, tmp_path: Path) -> None:
     model.save_pretrained(tmp_path / "model")
     cells = [

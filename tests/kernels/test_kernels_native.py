@@ -231,6 +231,7 @@ def test_a_damaged_library_is_not_used(tmp_path: Path, monkeypatch: pytest.Monke
     assert "cannot be loaded" in status.reason
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("command", ["false", "no-such-compiler", ""])
 def test_without_a_compiler_there_is_no_library_and_no_trace(
     command: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -243,6 +244,7 @@ def test_without_a_compiler_there_is_no_library_and_no_trace(
     assert not list(tmp_path.rglob("*libstructattn*"))
 
 
+@pytest.mark.integration
 def test_libraries_newer_than_the_sources_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CXX", "false")
     libraries = [tmp_path / (name + compile_library.SUFFIX) for name in compile_library.variants()]

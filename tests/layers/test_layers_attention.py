@@ -257,6 +257,7 @@ def test_no_pairwise_tensor_per_feature_is_made() -> None:
     assert max(sizes) <= length * 2 * length
 
 
+@pytest.mark.integration  # torch compiles it
 @pytest.mark.filterwarnings("ignore:flex_attention called without torch.compile")
 @torch.no_grad()  # on the CPU it has no backward
 def test_flex_attention_agrees(device: str) -> None:

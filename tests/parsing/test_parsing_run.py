@@ -138,6 +138,7 @@ def test_phrases_follow_from_dependencies() -> None:
     )
 
 
+@pytest.mark.integration
 @pytest.mark.parametrize("start", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow)])
 def test_one_process_or_two_find_the_same(start: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The package spawns; a process that is forked from a server is given the same by the same way, and starts sooner.

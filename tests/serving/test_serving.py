@@ -28,6 +28,8 @@ from structattn.options.hardware import Hardware
 from structattn.serving import ModelServer, ModelService, OverloadError
 from structattn.serving.dynamic_batching import Batcher
 
+pytestmark = pytest.mark.integration
+
 TEXTS = ["a fine film", "dull", "so fine , so dull", "it never ends", "fine"]
 
 

@@ -35,6 +35,8 @@ from structattn.training import (
     significance,
 )
 
+pytestmark = pytest.mark.integration
+
 Answer = str | float
 
 

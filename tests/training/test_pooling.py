@@ -24,6 +24,8 @@ from structattn.training import (
     pool,
 )
 
+pytestmark = pytest.mark.integration
+
 ACCURACY = metric("accuracy")
 
 

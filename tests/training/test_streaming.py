@@ -26,6 +26,8 @@ from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.run import resume, run
 from structattn.training.sampler import WindowBatchSampler
 
+pytestmark = pytest.mark.integration
+
 pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 arrow = pytest.importorskip("pyarrow.parquet")
 

@@ -14,6 +14,8 @@ from structattn.errors import ConfigError
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, read_space, sweep
 from structattn.training.config import save_config
 
+pytestmark = pytest.mark.integration
+
 SPACE: dict[str, Any] = {
     "optimization.learning_rate": {"low": 0.0003, "high": 0.03, "log": True},
     "options.dim": {"low": 2, "high": 8, "step": 2},

@@ -43,6 +43,8 @@ from structattn.training.plan import plan_run
 from structattn.training.preparation import prepare_model
 from structattn.training.sampler import LengthBatchSampler
 
+pytestmark = pytest.mark.integration
+
 GOOD, BAD, OTHER = ["good", "fine", "great"], ["bad", "dull", "poor"], ["a", "the", "film", "plot", "very", "this"]
 
 

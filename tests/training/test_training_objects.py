@@ -15,6 +15,8 @@ from structattn.training import DataConfig, RunFolder, load_config
 from structattn.training.inputs import inputs_of
 from structattn.training.objects import checksum
 
+pytestmark = pytest.mark.integration
+
 ROWS = [(f"a {word} day", mood) for word, mood in (("bright", "cheerful"), ("grey", "sad"), ("fine", "cheerful"))] * 6
 SMALL: dict[str, Any] = {"encoder": "emb_s2t", "options": {"dim": 8}, "optimization": {"epochs": 2}}
 
