@@ -12,8 +12,8 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 import structattn as sa
 from structattn.backbones import BackboneEmbedding, HydraConfig, PretrainedBackbone, add_heads, inject, load_backbone
+from structattn.backbones.backbone import has_text_at_end, takes_token_types
 from structattn.backbones.backbone_embedding import text_state
-from structattn.backbones.backbone_facts import has_text_at_end, takes_token_types
 from structattn.encoders import build
 from structattn.errors import ConfigError
 

@@ -23,9 +23,9 @@ from structattn.backbones import (
     RelationHeads,
     add_heads,
     evaluate_heads,
+    exchange_trees,
     relation_loss,
     relation_targets,
-    with_other_trees,
 )
 from structattn.backbones.adapter import backbone_fingerprint
 from structattn.backbones.head_evaluation import area_under_curve, heads_loss, tree_heads
@@ -502,7 +502,7 @@ def test_relations_that_no_two_words_have_are_refused_or_named(folder, caplog):
 
 def test_other_trees_are_of_the_same_length():
     given = [*SENTENCES, sa.Sentence(["w"] * 40, dependency=sa.DependencyTree([0, *range(1, 40)]))]
-    shuffled = with_other_trees(given, seed=3)
+    shuffled = exchange_trees(given, seed=3)
     assert [sentence.words for sentence in shuffled] == [sentence.words for sentence in given]
     lengths = [len(sentence) for sentence in given]
     for length in set(lengths):
@@ -523,7 +523,7 @@ def test_other_trees_are_of_every_kind_and_the_words_stay():
             zip(trees, (sa.DependencyTree([2, 3, 0]), sa.DependencyTree([2, 0, 2])), strict=True)
         )
     ]
-    for one, own, other in zip(with_other_trees(given, seed=1), given, given[::-1], strict=True):
+    for one, own, other in zip(exchange_trees(given, seed=1), given, given[::-1], strict=True):
         assert (one.words, one.tags, one.metadata) == (own.words, own.tags, own.metadata)
         assert (one.dependency, one.relations) == (other.dependency, other.relations)
         assert (one.constituency.words, one.constituency.spans) == (own.words, other.constituency.spans)

@@ -14,7 +14,7 @@ from backbones import minilm_tokenizer, tiny
 from small_models import sentence_model
 from structattn.backbones import HydraConfig, PretrainedBackbone, RelationHeads, evaluate_heads, head_drift
 from structattn.backbones.head_evaluation import heads_loss
-from structattn.backbones.hydra_encoder import heads_of
+from structattn.backbones.hydra_encoder import find_heads
 from structattn.backbones.relation_batches import RelationBatches
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
@@ -128,7 +128,7 @@ def made(request, tmp_path_factory):
     parts = {"options": {"adapter": str(folder / "adapter")}, "embedder": {"folder": str(folder / "backbone")}}
     model = sentence_model("hydra", task, vocabulary=sa.Vocabulary([]), **parts)
     model.save_pretrained(folder / "same")
-    _, layer = heads_of(model.encoder)
+    _, layer = find_heads(model.encoder)
     with torch.no_grad():
         layer.heads.query.weight[: layer.heads.head_dim] *= -1  # of the first head alone
         layer.heads.query.bias[: layer.heads.head_dim] *= -1
@@ -167,7 +167,7 @@ def test_a_layer_on_a_backbone_learns_at_a_rate_of_its_own(made):
     groups = build_optimizer(model, settings).param_groups
     rates = {id(one): group["lr"] for group in groups for one in group["params"]}
     decays = {id(one): group["weight_decay"] for group in groups for one in group["params"]}
-    backbone, layer = heads_of(model.encoder)
+    backbone, layer = find_heads(model.encoder)
     assert all(rates[id(one)] == pytest.approx(5e-5) for one in backbone.parameters())
     assert {rates[id(one)] for one in layer.parameters()} == {1e-3}
     assert set(rates) == {id(one) for one in model.parameters()}

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import get_args
 
 import pytest
 import torch
@@ -9,7 +10,8 @@ from torch import Tensor
 
 import structattn as sa
 from structattn.backbones import RelationHeads, relation_loss
-from structattn.backbones.relation_heads import OBJECTIVES, attention_of
+from structattn.backbones.hydra_config import Objective
+from structattn.backbones.relation_heads import relation_attention
 from structattn.data import word_relation
 
 HEADS = [2, 6, 5, 5, 2, 0, 8, 6]
@@ -112,7 +114,7 @@ def pairs(scores: Tensor, mask: Tensor):
 
 
 @pytest.mark.parametrize("reduction", ["sentences", "pairs"])
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", get_args(Objective))
 def test_losses_equal_loops(objective, reduction):
     heads, states, relation, mask = a_case(torch.float64)
     found = heads.loss(states, relation, mask, objective=objective, reduction=reduction)
@@ -120,7 +122,7 @@ def test_losses_equal_loops(objective, reduction):
     assert found.item() == pytest.approx(expected, rel=1e-7)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", get_args(Objective))
 def test_padding_and_order_do_not_matter(objective):
     heads, states, relation, mask = a_case()
     whole = heads.loss(states, relation, mask, objective=objective)
@@ -133,7 +135,7 @@ def test_padding_and_order_do_not_matter(objective):
     torch.testing.assert_close(moved, whole)
 
 
-@pytest.mark.parametrize("objective", OBJECTIVES)
+@pytest.mark.parametrize("objective", get_args(Objective))
 def test_a_batch_without_words_has_no_loss_and_no_gradient(objective):
     heads, states, relation, mask = a_case()
     loss = heads.loss(states, relation, torch.zeros_like(mask), objective=objective)
@@ -203,7 +205,7 @@ def test_perfect_scores_are_a_mild_bias_only():
     n, k = 30, 2
     relation = torch.zeros(1, 1, n, n)
     relation[..., :k] = 1.0
-    weights = attention_of(relation, torch.ones(1, n, dtype=torch.bool))
+    weights = relation_attention(relation, torch.ones(1, n, dtype=torch.bool))
     assert weights[0, 0, 0, 0].item() == pytest.approx(math.e / (math.e * k + n - k))
     assert weights[0, 0, 0, 0].item() == pytest.approx(0.081, abs=5e-4)
 

@@ -22,7 +22,7 @@ from structattn.backbones import (
     load_backbone,
     pool_words,
 )
-from structattn.backbones.backbone_facts import max_input_length
+from structattn.backbones.backbone import max_input_length
 from structattn.cli import main
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.generated import agreement_treebank
@@ -362,7 +362,7 @@ def test_encoders_that_keep_states_answer_the_same(name, folder):
     encoder = build(name, **on_backbone(name, folder, is_frozen=True, keep_states=True)).eval()
     for _ in range(2):
         torch.testing.assert_close(encoder(batch).vector, expected, atol=2e-6, rtol=1e-5)
-    assert len(encoder.embedder.backbone.kept) == len({sentence.words for sentence in TREES})
+    assert len(encoder.embedder.backbone.cached_states) == len({sentence.words for sentence in TREES})
 
 
 def test_kept_states_are_those_of_the_numbers_and_parameters_at_hand():

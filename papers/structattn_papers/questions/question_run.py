@@ -18,8 +18,8 @@ from structattn.backbones import (
     add_heads,
     load_backbone,
 )
-from structattn.backbones.adapter import config_of, read_config
-from structattn.backbones.backbone_facts import max_input_length
+from structattn.backbones.adapter import layer_config, read_adapter_config
+from structattn.backbones.backbone import max_input_length
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import write_json, write_json_lines
 from structattn.files.replacing import replace_folder
@@ -151,9 +151,9 @@ def build_model(run: QuestionRun) -> tuple[nn.Module, Any]:
         base = below.base_model
     else:
         base, tokenizer = load_backbone(run.backbone)
-        content = read_config(run.adapter)
+        content = read_adapter_config(run.adapter)
         is_fresh = run.heads == "random"
-        hydra = HydraModel(base, config_of(content, base, run.adapter)) if is_fresh else add_heads(base, run.adapter)
+        hydra = HydraModel(base, layer_config(content, base, run.adapter)) if is_fresh else add_heads(base, run.adapter)
         if run.frozen == "heads":
             hydra.freeze("heads")
         model = HydraModelForQuestionAnswering(hydra)

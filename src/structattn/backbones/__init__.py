@@ -8,14 +8,13 @@ if TYPE_CHECKING:
     from structattn.backbones.backbone import PretrainedBackbone
     from structattn.backbones.backbone_embedding import BackboneEmbedding, pool_words, text_state
     from structattn.backbones.backbone_files import load_backbone
-    from structattn.backbones.control_trees import with_other_trees
-    from structattn.backbones.drift import head_drift
-    from structattn.backbones.head_evaluation import RelationReport, evaluate_heads
+    from structattn.backbones.head_evaluation import RelationReport, evaluate_heads, head_drift
     from structattn.backbones.hydra import HydraModel, add_heads
     from structattn.backbones.hydra_config import HydraConfig
     from structattn.backbones.hydra_layer import HydraLayer
     from structattn.backbones.inject import inject, load_injection
     from structattn.backbones.injection import InjectedModel
+    from structattn.backbones.relation_batches import exchange_trees
     from structattn.backbones.relation_heads import RelationHeads, relation_loss
     from structattn.backbones.relation_targets import RelationTargets, relation_targets
     from structattn.backbones.task_models import (
@@ -39,6 +38,7 @@ __all__ = [
     "RelationTargets",
     "add_heads",
     "evaluate_heads",
+    "exchange_trees",
     "head_drift",
     "inject",
     "load_backbone",
@@ -47,7 +47,6 @@ __all__ = [
     "relation_loss",
     "relation_targets",
     "text_state",
-    "with_other_trees",
 ]
 
 load_lazily(__name__)

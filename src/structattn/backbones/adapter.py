@@ -16,7 +16,7 @@ import torch
 from torch import Tensor, nn
 
 from structattn.backbones.hydra_config import HydraConfig
-from structattn.backbones.hydra_layer import KIND, PEFT_TYPE, HydraLayer
+from structattn.backbones.hydra_layer import KIND, PEFT_TYPE, HydraLayer, tensor_bytes
 from structattn.data.model_config import ADAPTER, model_folder, read_model_config
 from structattn.data.model_folder import write_model
 from structattn.data.tensors import check_finite, check_like, read_tensors
@@ -31,14 +31,7 @@ _HEAD_PARTS = ("query", "key", "value")
 def save_adapter(
     layer: HydraLayer, base: nn.Module, folder: str | os.PathLike[str], *, untrained: Collection[str] = ()
 ) -> None:
-    """Write an adapter folder atomically.
-
-    Args:
-        layer: the layer with the heads.
-        base: the backbone that the heads read.
-        folder: the folder to write.
-        untrained: parts of the layer to leave out, as they were never trained; the heads are always saved.
-    """
+    """Write an adapter folder atomically, without the parts that were never trained; the heads are always saved."""
     saved = {*_HEAD_PARTS, *(name.split(".")[0] for name in layer.parts if name not in untrained)}
     config: Any = base.config
     content = {
@@ -52,13 +45,8 @@ def save_adapter(
     write_model(folder, KIND, lambda _: content, parts, layout=LAYOUT)
 
 
-def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
-    """The configuration of an adapter folder, or of the best adapter of a run folder.
-
-    Raises:
-        ParseError: if it is missing or damaged.
-        ConfigError: if it is of another kind, or written by another version.
-    """
+def read_adapter_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
+    """The configuration of an adapter folder, or of the best adapter of a run folder."""
     path = model_folder(folder, layout=LAYOUT)
     content = read_model_config(path, (KIND,), layout=LAYOUT)
     file = path / LAYOUT.config
@@ -68,12 +56,8 @@ def read_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
-def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.PathLike[str]) -> HydraConfig:
-    """The configuration of the layer that a folder describes, checked against this backbone.
-
-    Raises:
-        ConfigError: if the backbone's states have another width than those the heads were trained on.
-    """
+def layer_config(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.PathLike[str]) -> HydraConfig:
+    """The layer that the configuration of a folder describes, if the backbone's states are as wide as the heads."""
     settings: Any = backbone.config
     if content["hidden_size"] != settings.hidden_size:
         raise ConfigError(
@@ -85,37 +69,30 @@ def config_of(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.
 
 
 def read_parts(layer: HydraLayer, content: Mapping[str, Any], folder: str | os.PathLike[str]) -> dict[str, Tensor]:
-    """The parts in a folder, checked to fit a layer; the layer's own values do not matter.
+    """The parts in a folder with the configuration ``content``, checked to fit a layer; its own values do not matter.
 
-    Args:
-        layer: the layer that ``content`` describes.
-        content: the result of ``read_config``.
-        folder: the same folder.
-
-    Raises:
-        ParseError: if the file is damaged, or a tensor is missing, of another kind or not finite.
-        ConfigError: if a part is unknown or of another shape.
+    A damaged file or a missing tensor is a ``ParseError``, an unknown part or another shape a ``ConfigError``.
     """
     file = weights_file(folder)
-    found = {name.removeprefix(LAYOUT.prefix): tensor for name, tensor in read_tensors(file).items()}
+    parts = {name.removeprefix(LAYOUT.prefix): tensor for name, tensor in read_tensors(file).items()}
     expected, style = layer.parts, layer.config.layer_style
-    wanted = [name for name in expected if name.split(".")[0] in content["saved_parts"]]
-    for name in sorted({*wanted, *found}):
+    required = [name for name in expected if name.split(".")[0] in content["saved_parts"]]
+    for name in sorted({*required, *parts}):
         if name not in expected:
             raise ConfigError(f"{file}: has a part {name!r} that a layer of style {style!r} lacks")
-        if name not in found:
+        if name not in parts:
             raise ParseError(f"expected a tensor {LAYOUT.prefix + name!r}, it is missing", file=file)
-        if found[name].shape != expected[name].shape:
+        if parts[name].shape != expected[name].shape:
             raise ConfigError(
                 f"{file}: expected {name!r} of shape {tuple(expected[name].shape)} for this backbone, "
-                f"got {tuple(found[name].shape)}"
+                f"got {tuple(parts[name].shape)}"
             )
-        check_like(LAYOUT.prefix + name, found[name], expected[name], file)
-        check_finite(LAYOUT.prefix + name, found[name], file)
-    return found
+        check_like(LAYOUT.prefix + name, parts[name], expected[name], file)
+        check_finite(LAYOUT.prefix + name, parts[name], file)
+    return parts
 
 
-def fill(
+def fill_layer(
     layer: HydraLayer,
     base: nn.Module,
     parts: Mapping[str, Tensor],
@@ -124,15 +101,7 @@ def fill(
 ) -> None:
     """Copy the parts of a folder into a layer; those that were not saved keep their initial values.
 
-    Args:
-        layer: the layer that ``content`` describes.
-        base: the backbone that it will read.
-        parts: the result of ``read_parts``.
-        content: the result of ``read_config``.
-        folder: the same folder.
-
-    Warns:
-        UserWarning: if the heads were trained on a backbone with other parameters.
+    Warns if the heads were trained on a backbone with other parameters than ``base``.
     """
     with torch.no_grad():
         for name, tensor in parts.items():
@@ -160,15 +129,5 @@ def backbone_fingerprint(backbone: nn.Module) -> str:
     for name, tensor in sorted(backbone.state_dict().items()):
         if not name.startswith("pooler."):
             digest.update(f"{name}{tuple(tensor.shape)}{tensor.dtype}".encode())
-            digest.update(_bytes(tensor))
+            digest.update(tensor_bytes(tensor))
     return digest.hexdigest()
-
-
-def fingerprints(tensors: Mapping[str, Tensor]) -> dict[str, str]:
-    """A SHA-256 for each tensor that has values."""
-    return {name: hashlib.sha256(_bytes(one)).hexdigest() for name, one in tensors.items() if not one.is_meta}
-
-
-def _bytes(tensor: Tensor) -> bytes:
-    raw: bytes = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
-    return raw

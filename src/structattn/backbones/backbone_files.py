@@ -53,10 +53,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
 def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
     """The configuration of a Hugging Face folder, from the disk only. Code that it names is never run.
 
-    Raises:
-        ConfigError: if it names an implementation outside transformers. Unreadable files raise the errors of
-            ``AutoConfig``.
-        MissingExtra: if transformers is not installed.
+    Unreadable files raise the errors of ``AutoConfig``.
     """
     transformers = require("transformers", "train")
     config = transformers.AutoConfig.from_pretrained(folder, **_DISK_ONLY)
@@ -75,11 +72,7 @@ def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
 
 
 def read_backbone_tokenizer(folder: str | os.PathLike[str]) -> Any:
-    """The tokenizer of a Hugging Face folder, from the disk only. Code that it names is never run.
-
-    Raises:
-        MissingExtra: if transformers is not installed. Unreadable files raise the errors of ``AutoTokenizer``.
-    """
+    """The tokenizer of a Hugging Face folder, from the disk only. Code that it names is never run."""
     return require("transformers", "train").AutoTokenizer.from_pretrained(folder, **_DISK_ONLY)
 
 

@@ -15,14 +15,10 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
-from structattn.backbones import adapter
-from structattn.backbones.eager import computing_weights
-from structattn.backbones.hydra_config import HydraConfig, as_objective
-from structattn.backbones.hydra_layer import HydraLayer
-from structattn.backbones.placement import place_of, read_with
+from structattn.backbones.hydra_config import HydraConfig, typed_objective
+from structattn.backbones.hydra_layer import HydraLayer, find_layer_above, run_with_layer
 from structattn.backbones.relation_heads import relation_loss
 from structattn.errors import ConfigError
-from structattn.files.json_yaml import naming_description
 
 
 class HydraModel(nn.Module):
@@ -49,11 +45,11 @@ class HydraModel(nn.Module):
 
     def __init__(self, base: nn.Module, config: HydraConfig) -> None:
         super().__init__()
-        base = backbone_of(base)
+        base = find_backbone(base)
         settings: Any = base.config
         if config.num_heads is None:
             config = dataclasses.replace(config, num_heads=int(settings.num_attention_heads))
-        place_of(base, config.layer)
+        find_layer_above(base, config.layer)  # refuses a layer that there is not
         self.base = base
         self.hydra_config = config
         try:
@@ -64,7 +60,7 @@ class HydraModel(nn.Module):
         self.hydra.to(first.device, first.dtype)
         self.is_enabled = True
         # Lets saving distinguish parts that were never trained from those that were.
-        self._fresh = {} if self.hydra.value.weight.is_meta else adapter.fingerprints(self.hydra.parts)
+        self._fresh = {} if self.hydra.value.weight.is_meta else self.hydra.fingerprints()
 
     @property
     def config(self) -> Any:
@@ -95,28 +91,28 @@ class HydraModel(nn.Module):
             **inputs: whatever else the backbone takes. With ``output_attentions`` it runs ``eager``, so that
                 ``attentions`` has the weights of every layer, with the HYDRA layer's at its position.
         """
-        given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
+        arguments = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         if not self.is_enabled:
-            return self.base(**given)
-        mask, need_weights = self._mask(given), self._is_wanted("output_attentions", inputs)
-        with computing_weights(self.base) if need_weights else contextlib.nullcontext():
-            output, states, weights = read_with(self.base, self.hydra, given, mask, need_weights=need_weights)
-        place = place_of(self.base, self.hydra_config.layer)
+            return self.base(**arguments)
+        mask, need_weights = self._mask(arguments), self._is_requested("output_attentions", inputs)
+        with self._computing_weights() if need_weights else contextlib.nullcontext():
+            output, states, weights = run_with_layer(self.base, self.hydra, arguments, mask, need_weights=need_weights)
+        above = find_layer_above(self.base, self.hydra_config.layer)
         pooler = getattr(self.base, "pooler", None)
-        if place is None and pooler is not None and output.get("pooler_output") is not None:
+        if above is None and pooler is not None and output.get("pooler_output") is not None:
             output.pooler_output = pooler(output.last_hidden_state)
         if weights is not None and output.get("attentions") is not None:
-            own = output.attentions
-            place = len(own) if place is None else place
-            output.attentions = (*own[:place], weights, *own[place:])
+            layers = output.attentions
+            above = len(layers) if above is None else above
+            output.attentions = (*layers[:above], weights, *layers[above:])
         if output_hydra_scores or relation is not None:
             scores = self.hydra.heads.scores(states)
             if output_hydra_scores:
                 output["hydra_scores"] = scores
             if relation is not None:
-                objective, reduction = as_objective(self.hydra_config)
+                objective, reduction = typed_objective(self.hydra_config)
                 output["hydra_loss"] = relation_loss(scores, relation, mask, objective=objective, reduction=reduction)
-        return output if self._is_wanted("return_dict", inputs) else output.to_tuple()
+        return output if self._is_requested("return_dict", inputs) else output.to_tuple()
 
     def hydra_scores(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
@@ -129,22 +125,21 @@ class HydraModel(nn.Module):
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> tuple[Float[Tensor, "batch subword dim"], Bool[Tensor, "batch subword"]]:
         """The states that the heads read, and the mask of real ones."""
-        given = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
-        mask, place = self._mask(given), place_of(self.base, self.hydra_config.layer)
-        inner = {} if place is None else {"output_hidden_states": True}
-        output = self.base(**{**given, **inner, "return_dict": True})
-        states: Tensor = output.last_hidden_state if place is None else output.hidden_states[place]
+        arguments = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
+        mask, above = self._mask(arguments), find_layer_above(self.base, self.hydra_config.layer)
+        inner = {} if above is None else {"output_hidden_states": True}
+        output = self.base(**{**arguments, **inner, "return_dict": True})
+        states: Tensor = output.last_hidden_state if above is None else output.hidden_states[above]
         return states, mask
 
     @contextlib.contextmanager
     def disable_adapter(self) -> Iterator["HydraModel"]:
         """Inside the ``with`` block the model is the backbone alone."""
-        before = self.is_enabled
-        self.is_enabled = False
+        was_enabled, self.is_enabled = self.is_enabled, False
         try:
             yield self
         finally:
-            self.is_enabled = before
+            self.is_enabled = was_enabled
 
     def freeze(self, *parts: str) -> "HydraModel":
         """Freeze some parameters: ``backbone``, ``heads`` (queries and keys) or the whole ``layer``.
@@ -171,8 +166,8 @@ class HydraModel(nn.Module):
 
     def untrained_parts(self) -> set[str]:
         """Names of the layer's parameters that still have their initial values."""
-        now = adapter.fingerprints(self.hydra.parts)
-        return {name for name, value in self._fresh.items() if now[name] == value}
+        fingerprints = self.hydra.fingerprints()
+        return {name for name, value in self._fresh.items() if fingerprints[name] == value}
 
     def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
         """Write an adapter folder: ``adapter_config.json``, ``adapter_model.safetensors`` and ``README.md``.
@@ -181,27 +176,33 @@ class HydraModel(nn.Module):
         Untrained ones are left out and initialised again when the folder is read; in the styles ``attention`` and
         ``transformer`` this is random, so the model that is read gives other states.
         """
-        adapter.save_adapter(self.hydra, self.base, folder, untrained=self.untrained_parts())
+        from structattn.backbones.adapter import save_adapter
+
+        save_adapter(self.hydra, self.base, folder, untrained=self.untrained_parts())
 
     @classmethod
     def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":
         """Add the heads of an adapter folder to a backbone; see ``add_heads``."""
         return add_heads(base, folder)
 
-    def _is_wanted(self, name: str, inputs: dict[str, Any]) -> bool:
+    def _is_requested(self, name: str, inputs: dict[str, Any]) -> bool:
         """Whether a call, or else the backbone's configuration, asks for an output, as in transformers."""
-        asked = inputs.get(name)
-        return bool(getattr(self.config, name, False) if asked is None else asked)
+        requested = inputs.get(name)
+        return bool(getattr(self.config, name, False) if requested is None else requested)
 
-    def _mask(self, given: dict[str, Any]) -> Bool[Tensor, "batch subword"]:
-        mask = given["attention_mask"]
+    def _computing_weights(self) -> contextlib.AbstractContextManager[None]:
+        from structattn.backbones.subword_maps import computing_weights
+
+        return computing_weights(self.base)
+
+    def _mask(self, arguments: dict[str, Any]) -> Bool[Tensor, "batch subword"]:
+        mask: Tensor | None = arguments["attention_mask"]
         if mask is None:
-            read = given["input_ids"] if given["input_ids"] is not None else given["inputs_embeds"]
-            return torch.ones(read.shape[:2], dtype=torch.bool, device=read.device)
+            inputs = arguments["input_ids"] if arguments["input_ids"] is not None else arguments["inputs_embeds"]
+            return torch.ones(inputs.shape[:2], dtype=torch.bool, device=inputs.device)
         if mask.dim() != 2:
             raise ValueError(f"HYDRA expects attention_mask of shape (batch, subword), got {tuple(mask.shape)}")
-        found: Tensor = mask.bool()
-        return found
+        return mask.bool()
 
 
 def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str | os.PathLike[str]) -> HydraModel:
@@ -227,24 +228,23 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
     """
     if isinstance(config_or_folder, HydraConfig):
         return HydraModel(backbone_or_model, config_or_folder)
-    content = adapter.read_config(config_or_folder)
-    backbone: Any = backbone_of(backbone_or_model)
+    from structattn.backbones import adapter
+    from structattn.files.json_yaml import naming_description
+
+    content = adapter.read_adapter_config(config_or_folder)
+    backbone: Any = find_backbone(backbone_or_model)
     with naming_description(Path(config_or_folder) / adapter.LAYOUT.config, "heads"):
-        config = adapter.config_of(content, backbone, config_or_folder)
+        config = adapter.layer_config(content, backbone, config_or_folder)
         with torch.device("meta"):  # no memory is allocated before the parts are known to fit
             planned = HydraLayer(int(backbone.config.hidden_size), config)
         parts = adapter.read_parts(planned, content, config_or_folder)
         model = HydraModel(backbone_or_model, config)
-    adapter.fill(model.hydra, model.base, parts, content, config_or_folder)
+    adapter.fill_layer(model.hydra, model.base, parts, content, config_or_folder)
     return model
 
 
-def backbone_of(model: nn.Module) -> nn.Module:
-    """The backbone of a transformers model: the model itself, or the part below its classifier.
-
-    Raises:
-        ConfigError: if it has a decoder too, or is not a transformers model.
-    """
+def find_backbone(model: nn.Module) -> nn.Module:
+    """The backbone of a transformers model: the model itself, or the part below its classifier."""
     settings: Any = getattr(model, "config", None)
     if settings is None or not hasattr(settings, "hidden_size") or not hasattr(settings, "num_hidden_layers"):
         raise ConfigError(f"expected an encoder of transformers, got {type(model).__name__}")

@@ -11,8 +11,9 @@ from typing import Any, Literal, get_args
 
 from structattn.data.relation_names import parse_relation
 from structattn.errors import ConfigError
-from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
 
+Objective = Literal["mse", "bce", "ce", "kl"]
+Reduction = Literal["sentences", "pairs"]
 LayerStyle = Literal["residual", "attention", "gated", "transformer"]
 Subword = Literal["all", "first", "mean", "sgnet"]
 Special = Literal["zero", "ignore"]
@@ -80,12 +81,12 @@ class HydraConfig:
             "layer_style": get_args(LayerStyle),
             "subword": get_args(Subword),
             "special": get_args(Special),
-            "objective": OBJECTIVES,
+            "objective": get_args(Objective),
             "reduction": get_args(Reduction),
         }
-        for name, known in choices.items():
-            if getattr(self, name) not in known:
-                raise ConfigError(f"{name}: unknown value {getattr(self, name)!r}; known: {', '.join(known)}")
+        for name, values in choices.items():
+            if getattr(self, name) not in values:
+                raise ConfigError(f"{name}: unknown value {getattr(self, name)!r}; known: {', '.join(values)}")
         for name in ("num_heads", "head_dim", "feed_forward_dim"):
             size = getattr(self, name)
             if size is not None and size < 1:
@@ -138,14 +139,14 @@ class HydraConfig:
             >>> HydraConfig.from_dict(HydraConfig(num_heads=4).to_dict()) == HydraConfig(num_heads=4)
             True
         """
-        known = [item.name for item in dataclasses.fields(cls)]
+        names = [field.name for field in dataclasses.fields(cls)]
         for name in values:
-            if name not in known:
-                raise ConfigError(f"unknown option {name!r} of HYDRA; known: {', '.join(known)}")
+            if name not in names:
+                raise ConfigError(f"unknown option {name!r} of HYDRA; known: {', '.join(names)}")
         return cls(**values)
 
 
-def as_objective(config: HydraConfig) -> tuple[Objective, Reduction]:
+def typed_objective(config: HydraConfig) -> tuple[Objective, Reduction]:
     """The objective and reduction as the types that ``relation_loss`` takes; the configuration has checked them."""
     objective: Any = config.objective
     reduction: Any = config.reduction

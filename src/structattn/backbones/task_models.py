@@ -15,8 +15,8 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from structattn.backbones.backbone import has_text_at_end
 from structattn.backbones.backbone_embedding import text_state
-from structattn.backbones.backbone_facts import has_text_at_end
 from structattn.backbones.backbone_files import read_backbone_config
 from structattn.backbones.hydra import HydraModel
 from structattn.backbones.hydra_config import HydraConfig
@@ -75,8 +75,8 @@ class _HydraTaskModel(SavedModel):
     @property
     def description(self) -> dict[str, Any]:
         """Plain values that describe everything but the backbone and the parameters."""
-        given = {name: getattr(self, name) for name in self.settings}
-        plain = {name: value.p if isinstance(value, nn.Dropout) else value for name, value in given.items()}
+        values = {name: getattr(self, name) for name in self.settings}
+        plain = {name: value.p if isinstance(value, nn.Dropout) else value for name, value in values.items()}
         return {"hydra": self.hydra.hydra_config.to_dict(), **plain}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
@@ -92,14 +92,7 @@ class _HydraTaskModel(SavedModel):
 
     @classmethod
     def from_pretrained(cls: type[_Model], folder: str | Path) -> _Model:
-        """Read a folder that ``save_pretrained`` wrote, or a checkpoint that a ``Trainer`` of transformers wrote.
-
-        ``structattn.load`` reads folders of the first sort for every kind of task.
-
-        Raises:
-            ParseError: if a file is missing or damaged.
-            ConfigError: if it contains a model for another kind of task.
-        """
+        """Read a folder that ``save_pretrained`` wrote, or a checkpoint that a ``Trainer`` of transformers wrote."""
         path, weights = model_folder(folder), Path(folder) / MODEL.weights
         if (path / MODEL.config).is_file() or not weights.is_file():
             model: _Model = read_model(folder, [cls.kind])
@@ -258,16 +251,12 @@ def _without_description(model: _HydraTaskModel, state: dict[str, Tensor], prefi
 
 
 def _write_description(weights: Path, folder: Path) -> None:
-    """Write the files that ``from_config`` reads, from the description among the parameters.
-
-    Raises:
-        ParseError: if there is no description, or it is damaged.
-    """
-    found = read_tensors(weights).get(_DESCRIPTION)
-    if found is None:
+    """Write the files that ``from_config`` reads, from the description among the parameters."""
+    description = read_tensors(weights).get(_DESCRIPTION)
+    if description is None:
         raise ParseError(f"expected a model of structattn, with a tensor {_DESCRIPTION!r}; it is missing", file=weights)
     try:
-        content = parse_json(bytes(found.flatten().tolist()).decode())
+        content = parse_json(bytes(description.flatten().tolist()).decode())
         backbone = content.pop(_BACKBONE)
         write_json(folder / MODEL.config, content)
         (folder / _BACKBONE).mkdir()

@@ -23,7 +23,7 @@ def measure(
 ) -> Measured:
     """Measure heads on the backbone below them; ``keep_states`` keeps its states of the sentences."""
     backbone = backbone_below(backbone, layer.config)
-    backbone.kept = {} if keep_states else None
+    backbone.cached_states = {} if keep_states else None
     batches = RelationBatches(sentences, backbone, layer.config, batch_size=batch_size)
     batches.require("measure them by")
     with evaluating(batches.backbone):

@@ -47,7 +47,7 @@ def command(
     check_sources(treebank, backbone=backbone, adapter=adapter)
     check_inputs(run, trust_code=trust_code)
     sentences = list(read_conllu(treebank))
-    from structattn.backbones.hydra_encoder import heads_of
+    from structattn.backbones.hydra_encoder import find_heads
     from structattn.cli.heads_measured import drift_between, measure
 
     # The drift needs the states of both backbones for every sentence.
@@ -59,7 +59,7 @@ def command(
         with hardware.autocast():
             measured["adapter"] = measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        source, layer = heads_of(hardware.move(training.load_task_model(run, trust_code=trust_code)).encoder)
+        source, layer = find_heads(hardware.move(training.load_task_model(run, trust_code=trust_code)).encoder)
         with hardware.autocast():
             measured["run"] = measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     with hardware.autocast():

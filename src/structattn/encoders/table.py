@@ -41,9 +41,9 @@ BUILDERS: Table[Callable[..., "SentenceEncoder"]] = Table(
         "lstm": "structattn.encoders.lstm:lstm",
         "structured": "structattn.encoders.structured:structured",
         "decomposable": "structattn.encoders.decomposable:decomposable",
-        "backbone": "structattn.backbones.builders:backbone",
+        "backbone": "structattn.backbones.backbone_embedding:backbone",
         "hydra": "structattn.backbones.hydra_encoder:hydra",
-        "injected": "structattn.backbones.sgnet:injected",
+        "injected": "structattn.backbones.inject:injected",
         "sgnet": "structattn.backbones.sgnet:sgnet",
     },
     hint=", or module:function for your own",
@@ -54,7 +54,7 @@ EMBEDDERS: Table[Callable[..., "nn.Module"]] = Table(
     "embedder",
     {
         "words": "structattn.encoders.embedders:words",
-        "backbone": "structattn.backbones.builders:backbone_states",
+        "backbone": "structattn.backbones.backbone_embedding:backbone_states",
     },
 )
 # Width of the word vectors of an encoder that is built without an embedder, where its paper's is not 300.

@@ -9,7 +9,7 @@ import torch
 
 from structattn.backbones import HydraModel, PretrainedBackbone, pool_words, relation_targets
 from structattn.backbones.head_evaluation import tree_heads
-from structattn.backbones.relation_heads import attention_of
+from structattn.backbones.relation_heads import relation_attention
 from structattn.errors import ConfigError
 from structattn.pictures import Limits, Names, Panel, Series, dependency_tree, heatmap_grid, line_chart
 from structattn.syntax import Sentence
@@ -54,7 +54,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
         states, mask = model.backbone_states(**backbone.inputs(subwords))
         targets = relation_targets(subwords, config).relation[0] / config.target_scale
         raw = model.hydra.heads.scores(states)
-        weights, scores = attention_of(raw, mask)[0], raw[0] / config.target_scale
+        weights, scores = relation_attention(raw, mask)[0], raw[0] / config.target_scale
         words = model.hydra.heads.scores(pool_words(states, subwords, pooling="mean"))
     names = tuple(backbone.tokenizer.convert_ids_to_tokens(subwords.ids[0].tolist()))
     related = [[(row, column) for row, column in target.nonzero().tolist()] for target in targets]

@@ -23,9 +23,9 @@ from structattn.backbones import (
     RelationReport,
     add_heads,
     evaluate_heads,
-    with_other_trees,
+    exchange_trees,
 )
-from structattn.backbones.adapter import backbone_fingerprint, fill, read_config, read_parts
+from structattn.backbones.adapter import backbone_fingerprint, fill_layer, read_adapter_config, read_parts
 from structattn.backbones.head_evaluation import heads_loss
 from structattn.backbones.relation_batches import RelationBatches, backbone_below
 from structattn.data import SubwordBatch
@@ -215,7 +215,7 @@ def pretrain(
         model.to(accelerator.device)
         before = backbone_fingerprint(model.base)
         reader = backbone_below(backbone, model.hydra_config)
-        reader.kept = {} if keep_states else None
+        reader.cached_states = {} if keep_states else None
         size = optimization.batch_size
         train, dev, last = (
             RelationBatches(some, reader, model.hydra_config, batch_size=size, max_length=max_length)
@@ -224,7 +224,7 @@ def pretrain(
         for purpose, source in (("learn from", train), ("choose by", dev), *([("test on", last)] if test else [])):
             _require(source, purpose, is_learnt=source is train)
         if control == "shuffled":
-            train.sentences = with_other_trees(train.sentences, seed=seed)
+            train.sentences = exchange_trees(train.sentences, seed=seed)
         share = {"seed": seed, "process": distributed.process_index(), "processes": distributed.num_processes()}
         with evaluation_mode(reader):
             history = fit(
@@ -237,8 +237,8 @@ def pretrain(
                 clipped=model.hydra.heads.parameters(),
                 measure_first=True,
             )
-            content = read_config(folder.best)
-            fill(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
+            content = read_adapter_config(folder.best)
+            fill_layer(model.hydra, model.base, read_parts(model.hydra, content, folder.best), content, folder.best)
             with accelerator.autocast():  # the precision in which every epoch was evaluated
                 loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
                 tested = evaluate_heads(model.hydra.heads, model.hydra_config, last.batches())[1] if test else {}
