@@ -58,8 +58,11 @@ def recognised_by(test: Callable[[str, str], bool]) -> Callable[[Reader], Reader
     """Mark a reader with a test that recognises its files.
 
     Args:
-        test: ``(name of the file, first line that is not blank) -> whether it is in this format``. It is asked before
-            structattn's own formats are.
+        test: ``(name of the file, first line that is not blank) -> whether it is in this format``; it comes before the
+            tests of structattn's own formats.
+
+    Returns:
+        A decorator that returns the reader itself.
 
     Example:
         >>> import structattn as sa

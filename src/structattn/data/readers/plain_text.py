@@ -10,6 +10,8 @@ from structattn.errors import ConfigError, shown
 from structattn.files.text import MAX_WORDS, Source, read_lines
 from structattn.syntax.sentence import Sentence
 
+_DOCUMENT = "-DOCSTART-"  # lines between documents, which are skipped
+
 
 def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
     """Lines ``label text``, separated by a space or a tab; the text may be empty (a sentence without words)."""
@@ -34,9 +36,6 @@ def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
         if len(texts) > 2:
             raise Location(path, number).error(f"expected one sentence, or two separated by a tab, got {len(texts)}")
         yield Example([make_sentence(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
-
-
-_DOCUMENT = "-DOCSTART-"
 
 
 def read_columns(

@@ -23,6 +23,8 @@ from structattn.syntax.sentence import Sentence
 _SST_LABELS = frozenset("01234")
 _NEUTRAL, _LIGHT = "2", 0.25
 _SNLI_KEYS = ("gold_label", "sentence1_parse", "sentence2_parse")
+# Metadata of a sentence, rather than of its document.
+_OF_A_SENTENCE = ("sent_id", "text")
 _PHRASE_HEADS = frozenset(("NOUN", "PROPN", "PRON"))
 _PHRASE_RELATIONS = frozenset(("det", "amod", "nummod", "compound", "flat", "nmod:poss", "nmod:desc"))
 
@@ -183,10 +185,6 @@ def _cut_phrase(tree: ConstituencyTree, start: int, end: int) -> ConstituencyTre
     last = bisect.bisect_left(tree.spans, end, lo=first, key=lambda span: span[1])
     spans = [(label, left - start, right - start) for label, left, right in tree.spans[first:last]]
     return ConstituencyTree(tree.words[start:end], spans, tags=tree.tags[start:end])
-
-
-# Metadata of a sentence, rather than of its document.
-_OF_A_SENTENCE = ("sent_id", "text")
 
 
 def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:

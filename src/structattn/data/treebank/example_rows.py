@@ -24,6 +24,8 @@ Row = dict[str, Any]
 
 _COLUMNS = {"lemmas": 2, "xpos": 4, "features": 5, "enhanced": 8, "misc": 9}
 _NUM_COLUMNS = 10
+# Keys that every row has, and no other JSON of texts.
+_MARKS = ("text", "starts", "ends")
 
 
 def make_rows(example: Example) -> list[Row]:
@@ -211,10 +213,6 @@ def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int
             stream.write(json.dumps({**present, "text_hash": row["text_hash"].hex()}, ensure_ascii=False) + "\n")
             count += 1
     return count
-
-
-# Keys that every row has, and no other JSON of texts.
-_MARKS = ("text", "starts", "ends")
 
 
 def is_row(keys: Collection[str]) -> bool:

@@ -61,7 +61,7 @@ class StreamedExamples(Sequence[Example]):
         self.max_length = max_length
         self.groups: list[RowGroup] = []
         self.counts = Counts()
-        self.first_of_each: dict[str | None, int] = {}
+        self.first_of_each: dict[str | None, int] = {}  # for each class, and for none, its first example
         self._cached = cached
         self._size = 0
         self._tables: collections.OrderedDict[int, Any] = collections.OrderedDict()
@@ -70,8 +70,8 @@ class StreamedExamples(Sequence[Example]):
             with open_parquet(file, _COLUMNS) as parquet:
                 for number in range(parquet.num_row_groups):
                     lengths.append(self._count(_read_group(parquet, number, file), file, number, dropped))
-        self.lengths = np.concatenate([np.zeros(0, dtype=np.int32), *lengths])
-        self.ends = np.cumsum([0, *map(len, self.groups)])[1:]
+        self.lengths = np.concatenate([np.zeros(0, dtype=np.int32), *lengths])  # words of each example
+        self.ends = np.cumsum([0, *map(len, self.groups)])[1:]  # examples up to the end of each group
         if not len(self.lengths):
             raise ParseError("expected at least one example, got none", file=files[0])
 
@@ -98,16 +98,16 @@ class StreamedExamples(Sequence[Example]):
         requested = np.asarray(indices)
         numbers = np.unique(requested)
         of_group = np.searchsorted(self.ends, numbers, side="right")
-        examples_by_number: dict[int, Example] = {}
+        collected: dict[int, Example] = {}
         for number in np.unique(of_group).tolist():
-            group, numbers_here = self.groups[number], numbers[of_group == number]
-            inner = numbers_here - (self.ends[number] - len(group))
+            group, members = self.groups[number], numbers[of_group == number]
+            inner = members - (self.ends[number] - len(group))
             rows = np.repeat(group.first[inner], group.sizes[inner])
             # The second sentence of a pair follows the first.
             rows[1:] += rows[1:] == rows[:-1]
             examples = self.prepare(make_examples(batch_to_rows(self._table(number).take(rows)), group.file))
-            examples_by_number.update(zip(numbers_here.tolist(), examples, strict=True))
-        return [examples_by_number[index] for index in requested.tolist()]
+            collected.update(zip(members.tolist(), examples, strict=True))
+        return [collected[index] for index in requested.tolist()]
 
     def one_of_each(self) -> list[Example]:
         """The first example of each class, and the first one without a class if there is one."""

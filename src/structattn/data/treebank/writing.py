@@ -42,7 +42,7 @@ def write_examples(path: str | os.PathLike[str], examples: Iterable[Example]) ->
     Raises:
         ConfigError: for any other ending.
         ParseError: if a word or label cannot be written in the format.
-        MissingStructure: if brackets are asked for, and a sentence has no phrase tree.
+        MissingStructure: for brackets, if a sentence has no phrase tree.
         MissingExtra: if pyarrow, or the package of a remote file system, is not installed.
 
     Example:
