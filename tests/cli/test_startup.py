@@ -13,7 +13,7 @@ import pytest
 
 import structattn as sa
 from structattn.backbones import BackboneEmbedding
-from structattn.data.model_config import header
+from structattn.data.model_config import make_header
 from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbone
 from structattn.files.json_yaml import write_json
 from structattn.lazy import first_type, imported, outline
@@ -186,7 +186,7 @@ def answers(commands: list[list[str]], folder: Path) -> list[tuple[int, str, str
     data.write_text("1 a fine film\n0 a dull film\n", encoding="utf-8")
     model = folder / "model"
     model.mkdir()
-    write_json(model / "config.json", header("sentence"))
+    write_json(model / "config.json", make_header("sentence"))
     space = folder / "space.yaml"
     space.write_text("optimization.rate: [1, 2]\n", encoding="utf-8")
     files = {"data": data, "here": folder, "model": model, "space": space}

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import torch
+from torch import Tensor
 
 from structattn.data import (
     RELATIONS,
@@ -15,12 +16,9 @@ from structattn.data import (
     Vocabulary,
     agreement_treebank,
     collate,
-    constituency_distance,
-    dependency_distance,
-    same_sentence,
-    word_distance,
     word_relation,
 )
+from structattn.data.relations import same_sentence
 from structattn.errors import MissingStructure
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
@@ -41,6 +39,10 @@ GENERATED = [example.sentences[0] for example in itertools.islice(agreement_tree
 
 def batch_of(*sentences: Sentence) -> SentenceBatch:
     return collate(sentences, VOCABULARY)
+
+
+def distance(kind: str, batch: SentenceBatch) -> Tensor:
+    return -word_relation(f"{kind}_distance", batch)
 
 
 def tree_path(parents: list[int], node: int) -> list[int]:
@@ -68,7 +70,7 @@ def test_only_empty_sentences_still_have_a_column() -> None:
 
 def test_dependency_agrees_with_floor_zero_on_every_pair() -> None:
     sentences = [KIDS, TWO_ROOTS, EMPTY, *GENERATED]
-    distances = dependency_distance(batch_of(*sentences))
+    distances = distance("dependency", batch_of(*sentences))
     for row, sentence in zip(distances, sentences, strict=True):
         length = len(sentence)
         expected = torch.zeros_like(row)
@@ -96,7 +98,7 @@ def test_constituency_agrees_with_floor_zero_on_every_pair() -> None:
             for word, above in enumerate(tree.leaf_parents)
         ]
         expected = [[len(set(first) ^ set(second)) for second in paths] for first in paths]
-        assert constituency_distance(batch)[row, :length, :length].tolist() == expected
+        assert distance("constituency", batch)[row, :length, :length].tolist() == expected
 
 
 def test_labels_are_those_of_the_vocabulary() -> None:
@@ -125,7 +127,7 @@ def test_links_are_the_arcs_both_ways() -> None:
 
 
 def test_word_distance_is_zero_at_padding() -> None:
-    distances = word_distance(batch_of(TWO_ROOTS, Sentence(["a", "b"])))
+    distances = distance("word", batch_of(TWO_ROOTS, Sentence(["a", "b"])))
     assert distances[0].tolist() == [[0, 1, 2], [1, 0, 1], [2, 1, 0]]
     assert distances[1].tolist() == [[0, 1, 0], [1, 0, 0], [0, 0, 0]]
 
@@ -194,8 +196,7 @@ def test_sentences_without_words_lack_nothing(structure: str) -> None:
 
 
 def test_padding_changes_no_relation() -> None:
-    facts = [word_distance, dependency_distance, constituency_distance, same_sentence]
-    facts += [partial(word_relation, name) for name in RELATIONS]
+    facts = [same_sentence, *(partial(word_relation, name) for name in RELATIONS)]
     long = GENERATED[1]
     together, alone = batch_of(KIDS, long), batch_of(KIDS)
     for fact in facts:
@@ -215,9 +216,9 @@ def test_to_moves_everything(device: str) -> None:
     batch = batch_of(sentence).to(device)
     kind = torch.device(device).type
     assert batch.device.type == kind
-    tensors = [batch.mask, batch.lengths, batch.relations["self"], batch.has["self"], word_distance(batch)]
+    tensors = [batch.mask, batch.lengths, batch.relations["self"], batch.has["self"], distance("word", batch)]
     assert {tensor.device.type for tensor in tensors} == {kind}
-    assert dependency_distance(batch).device.type == constituency_distance(batch).device.type == kind
+    assert {distance(name, batch).device.type for name in ("dependency", "constituency")} == {kind}
     assert batch.sentences == (sentence,)
 
 

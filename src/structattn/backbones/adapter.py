@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from structattn.backbones.hydra_config import HydraConfig
 from structattn.backbones.hydra_layer import KIND, PEFT_TYPE, HydraLayer, tensor_bytes
-from structattn.data.model_config import ADAPTER, model_folder, read_model_config
+from structattn.data.model_config import ADAPTER, find_model_folder, read_model_config
 from structattn.data.model_folder import write_model
 from structattn.data.tensors import check_finite, check_like, read_tensors
 from structattn.errors import ConfigError, ParseError, shown
@@ -47,7 +47,7 @@ def save_adapter(
 
 def read_adapter_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
     """The configuration of an adapter folder, or of the best adapter of a run folder."""
-    path = model_folder(folder, layout=LAYOUT)
+    path = find_model_folder(folder, layout=LAYOUT)
     content = read_model_config(path, (KIND,), layout=LAYOUT)
     file = path / LAYOUT.config
     if content.get("peft_type") != PEFT_TYPE:
@@ -117,7 +117,7 @@ def fill_layer(
 
 def weights_file(folder: str | os.PathLike[str]) -> Path:
     """The file of an adapter folder's parameters; a folder that only describes a layer has no such file."""
-    return model_folder(folder, layout=LAYOUT) / LAYOUT.weights
+    return find_model_folder(folder, layout=LAYOUT) / LAYOUT.weights
 
 
 def backbone_fingerprint(backbone: nn.Module) -> str:

@@ -90,11 +90,11 @@ class HydraLayer(nn.Module):
 
     def save_skeleton(self, folder: Path) -> None:
         """Write the layer's configuration, without parameters, as in an adapter folder."""
-        from structattn.data.model_config import ADAPTER, header
+        from structattn.data.model_config import ADAPTER, make_header
         from structattn.files.json_yaml import write_json
 
         folder.mkdir(parents=True, exist_ok=True)
-        write_json(folder / ADAPTER.config, {**header(KIND), **self.describe()})
+        write_json(folder / ADAPTER.config, {**make_header(KIND), **self.describe()})
 
     def describe(self) -> dict[str, Any]:
         """The part of an adapter's configuration that says how to build this layer."""

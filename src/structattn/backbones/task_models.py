@@ -21,7 +21,7 @@ from structattn.backbones.backbone_files import read_backbone_config
 from structattn.backbones.hydra import HydraModel
 from structattn.backbones.hydra_config import HydraConfig
 from structattn.backbones.relation_heads import INITIAL_DEVIATION
-from structattn.data.model_config import MODEL, header, model_folder, read_model_config
+from structattn.data.model_config import MODEL, find_model_folder, make_header, read_model_config
 from structattn.data.model_folder import read_model
 from structattn.data.saved_model import SavedModel
 from structattn.data.tensors import build_and_load, read_tensors
@@ -93,7 +93,7 @@ class _HydraTaskModel(SavedModel):
     @classmethod
     def from_pretrained(cls: type[_Model], folder: str | Path) -> _Model:
         """Read a folder that ``save_pretrained`` wrote, or a checkpoint that a ``Trainer`` of transformers wrote."""
-        path, weights = model_folder(folder), Path(folder) / MODEL.weights
+        path, weights = find_model_folder(folder), Path(folder) / MODEL.weights
         if (path / MODEL.config).is_file() or not weights.is_file():
             model: _Model = read_model(folder, [cls.kind])
             return model
@@ -240,7 +240,7 @@ def _squared_error(scores: Tensor, labels: Tensor) -> Tensor:
 def _describe(model: _HydraTaskModel, state: dict[str, Tensor], prefix: str, _: Any) -> None:
     """Add the model's description to its parameters, as JSON, because a ``Trainer`` saves nothing else of the model."""
     backbone = json.loads(model.config.to_json_string())
-    content = json.dumps({**header(model.kind), **model.description, _BACKBONE: backbone}).encode()
+    content = json.dumps({**make_header(model.kind), **model.description, _BACKBONE: backbone}).encode()
     # Padded with blanks, so that its shape does not depend on the version of transformers.
     size = -(-len(content) // _BLOCK) * _BLOCK
     state[prefix + _DESCRIPTION] = torch.tensor(list(content.ljust(size)), dtype=torch.uint8)

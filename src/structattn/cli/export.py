@@ -7,7 +7,7 @@ from pathlib import Path
 
 from structattn import training
 from structattn.cli.inputs import check_goes_with, check_inputs, data_config, opened
-from structattn.data.model_config import whole_model_folder
+from structattn.data.model_config import find_whole_model
 from structattn.data.readers.formats import list_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart
@@ -43,7 +43,7 @@ def command(
         check_goes_with("data", format=format, parses=parses)
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
     place = Path(os.path.realpath(out))
-    if place.is_relative_to(os.path.realpath(whole_model_folder(run))):
+    if place.is_relative_to(os.path.realpath(find_whole_model(run))):
         raise ConfigError(f"OUT: expected a file outside of the model's own folder, got {out}")
     if place.is_dir():
         raise ConfigError(f"OUT: expected a file, such as model.pt2, got the folder {out}")

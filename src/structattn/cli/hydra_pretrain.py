@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from structattn import training
 from structattn.cli.inputs import check_sources
 from structattn.cli.relations import relation_table, relation_values
-from structattn.data.model_config import ADAPTER, model_folder
+from structattn.data.model_config import ADAPTER, find_model_folder
 from structattn.pictures import save
 from structattn.syntax import Sentence
 from structattn.training.folder import RunFolder
@@ -93,4 +93,4 @@ def _lines(found: "Pretraining", out: str) -> Iterator[str]:
 
 
 def _size(out: str) -> int:
-    return (model_folder(out, layout=ADAPTER) / ADAPTER.weights).stat().st_size
+    return (find_model_folder(out, layout=ADAPTER) / ADAPTER.weights).stat().st_size

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from structattn.data import Example
-from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
+from structattn.data.model_config import ADAPTER, check_backbone, find_model_folder, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError
 from structattn.files.text import Source, check_readable
@@ -46,7 +46,7 @@ def check_inputs(
         ParseError: for a missing or unreadable file.
     """
     if run is not None:
-        read_model_config(whole_model_folder(run), trust_code=trust_code)
+        read_model_config(find_whole_model(run), trust_code=trust_code)
     check_format(format)
     if parser is not None and parser != "none":
         check_parser(parser)
@@ -74,7 +74,7 @@ def check_sources(*files: str | None, backbone: str | None = None, adapter: str 
     if backbone is not None:
         check_backbone(backbone)
     if adapter is not None:
-        read_model_config(model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
+        read_model_config(find_model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
 
 
 def check_goes_with(needed: str, **given: object) -> None:

@@ -36,7 +36,7 @@ MODEL = Layout("config.json", "model.safetensors", "model.")
 ADAPTER = Layout("adapter_config.json", "adapter_model.safetensors", "base_model.model.")
 
 
-def header(kind: str) -> dict[str, Any]:
+def make_header(kind: str) -> dict[str, Any]:
     """The first entries of the configuration of every saved model."""
     return {
         "model_type": MODEL_TYPE,
@@ -53,18 +53,7 @@ def read_model_config(
     layout: Layout = MODEL,
     trust_code: Trust = False,
 ) -> dict[str, Any]:
-    """The configuration of a model or an adapter, after checking that this version can read it.
-
-    Args:
-        folder: the folder of the model itself.
-        kinds: the kinds of models that are accepted; any if ``None``.
-        layout: the layout of a model or of an adapter.
-        trust_code: as in :func:`read_model`.
-
-    Raises:
-        ParseError: if the file is missing or damaged.
-        ConfigError: as :func:`read_model`.
-    """
+    """The configuration of a model or adapter of one of these kinds, after checking that this version can read it."""
     file = Path(folder) / layout.config
     config = read_json(file)
     if config.get("model_type") != MODEL_TYPE:
@@ -84,14 +73,10 @@ def read_model_config(
     return config
 
 
-def whole_model_folder(folder: str | os.PathLike[str]) -> Path:
-    """As :func:`model_folder`, for a whole model.
-
-    Raises:
-        ConfigError: also for an adapter.
-    """
-    path = model_folder(folder)
-    if not (path / MODEL.config).is_file() and (model_folder(folder, layout=ADAPTER) / ADAPTER.config).is_file():
+def find_whole_model(folder: str | os.PathLike[str]) -> Path:
+    """The folder of a whole model, in a folder that contains it or its run; an adapter is refused."""
+    path = find_model_folder(folder)
+    if not (path / MODEL.config).is_file() and (find_model_folder(folder, layout=ADAPTER) / ADAPTER.config).is_file():
         raise ConfigError(
             f"{path}: expected a whole model, got an adapter; add it to its backbone with "
             "structattn.backbones.add_heads or load_injection"
@@ -99,18 +84,14 @@ def whole_model_folder(folder: str | os.PathLike[str]) -> Path:
     return path
 
 
-def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> Path:
-    """The folder itself if it contains a model, or its ``best`` if it is a run folder.
-
-    Raises:
-        ConfigError: if it contains runs; the message names them.
-    """
+def find_model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> Path:
+    """The folder itself if it contains a model, or its ``best`` if it is a run folder; several runs are refused."""
     path = Path(folder)
     if (path / layout.config).is_file():
         return path
     if (path / "best" / layout.config).is_file():
         return path / "best"
-    levels = (path.glob(f"{below}best/{layout.config}") for below in _BELOW)
+    levels = (path.glob(f"{pattern}best/{layout.config}") for pattern in _BELOW)
     runs = next(filter(None, (sorted(file.parent.parent for file in files) for files in levels)), [])
     if len(runs) == 1:
         raise ConfigError(f"{path} contains a run folder: give {runs[0]}")
@@ -121,35 +102,14 @@ def model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> P
 
 
 def check_backbone(folder: str | os.PathLike[str]) -> None:
-    """Refuse a folder without a Hugging Face model.
-
-    Raises:
-        ConfigError: if it has no configuration.
-    """
+    """Refuse a folder without a Hugging Face model."""
     if not os.path.isfile(os.path.join(folder, MODEL.config)):  # unlike Path's, false for a name that is not valid
         name = shown(os.fspath(folder), width=200)
         raise ConfigError(f"backbone: expected the folder of a Hugging Face model, {name} has no {MODEL.config}")
 
 
 def check_trusted(name: object, *, source: object, trust_code: Trust) -> None:
-    """Refuse an encoder that a folder names unless the caller trusts it; nothing is imported.
-
-    Args:
-        name: the name of the encoder.
-        source: the file that names it.
-        trust_code: what may be imported: everything, nothing, or one ``module:function`` or several.
-
-    Raises:
-        ConfigError: for a ``module:function`` that is not trusted, and for anything that is not a name.
-
-    Example:
-        >>> check_trusted("ms_san", source="config.json", trust_code=False)
-        >>> check_trusted("mine:small", source="config.json", trust_code="mine:small")
-        >>> check_trusted("os:_exit", source="config.json", trust_code=False)
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ConfigError: config.json: its encoder 'os:_exit' is code that would be imported and run; ...
-    """
+    """Refuse an encoder that a folder names unless the caller trusts it; nothing is imported."""
     if not isinstance(name, str):
         raise ConfigError(f"{source}: expected the name of an encoder, got {shown(name)}")
     trusted = {trust_code} if isinstance(trust_code, str) else trust_code

@@ -14,7 +14,7 @@ from typing import Any
 from torch import Tensor
 
 from structattn.data.model_card import write_card
-from structattn.data.model_config import MODEL, Layout, Storage, header, read_model_config, whole_model_folder
+from structattn.data.model_config import MODEL, Layout, Storage, find_whole_model, make_header, read_model_config
 from structattn.data.saved_model import SavedModel
 from structattn.data.tensors import build_and_load, save_tensors
 from structattn.data.vocabulary import Vocabulary
@@ -58,21 +58,15 @@ def write_model(
     layout: Layout = MODEL,
     storage: Storage = "float32",
 ) -> None:
-    """Write a model folder; an existing folder is replaced as a whole.
+    """Write a model folder, in place of an existing one as a whole.
 
-    Args:
-        folder: where to write.
-        kind: the kind of the model.
-        write_files: writes further files into the new folder, and returns the configuration.
-        tensors: parameters and buffers by name.
-        layout: the layout of a model or of an adapter.
-        storage: number format, as in :meth:`SavedModel.save_pretrained`.
+    ``write_files`` writes further files into the new folder, and returns the configuration.
     """
     with replace_folder(Path(folder)) as temporary:
         config = write_files(temporary)
-        named = {layout.prefix + name: tensor for name, tensor in tensors.items()}
-        save_tensors(named, temporary / layout.weights, storage)
-        write_json(temporary / layout.config, {**header(kind), **config})
+        prefixed = {layout.prefix + name: tensor for name, tensor in tensors.items()}
+        save_tensors(prefixed, temporary / layout.weights, storage)
+        write_json(temporary / layout.config, {**make_header(kind), **config})
         write_card(temporary)
 
 
@@ -84,18 +78,9 @@ def read_model(
 ) -> Any:
     """The model in a folder, or the best model of a run folder, in evaluation mode, on the CPU.
 
-    Args:
-        folder: the folder of the model or of the run.
-        kinds: the kinds of models that are accepted.
-        trust_code: whether code that the folder names as ``module:name``, such as an encoder, may be imported and run;
-            one such name or several allow these only.
-
-    Raises:
-        ParseError: if a file is missing or damaged, or its tensors are not those of the model; the message names it.
-        ConfigError: if the folder contains another kind of model, an adapter or several runs, was written by another
-            version, or names code that is not trusted.
+    Code that the folder names as ``module:name`` is imported only if it is trusted: all, or one or several names.
     """
-    path = whole_model_folder(folder)
+    path = find_whole_model(folder)
     config = read_model_config(path, kinds, trust_code=trust_code)
     with naming_description(path / MODEL.config), restricted(path / MODEL.config, trust_code):
         model = build_and_load(
@@ -110,16 +95,8 @@ def write_vocabulary(vocabulary: Vocabulary, file: Path) -> None:
 
 
 def read_vocabulary(file: Path, *, size: int | None) -> Vocabulary:
-    """Read the vocabulary of a model.
-
-    Args:
-        file: what :func:`write_vocabulary` wrote.
-        size: how many ids the model was built for; ``None`` for a model that reads no word ids.
-
-    Raises:
-        ParseError: if the file is missing or damaged, or another model's; the message names it.
-    """
-    found = Vocabulary.from_file(file)
-    if size is not None and len(found) != size:
-        raise ParseError(f"expected the {shown(size)} ids that {MODEL.config} names, got {len(found)}", file=file)
-    return found
+    """Read the vocabulary of a model that was built for so many ids; ``None`` for one that reads no word ids."""
+    vocabulary = Vocabulary.from_file(file)
+    if size is not None and len(vocabulary) != size:
+        raise ParseError(f"expected the {shown(size)} ids that {MODEL.config} names, got {len(vocabulary)}", file=file)
+    return vocabulary

@@ -140,20 +140,20 @@ def parse_relation(name: str, *, unknown_is_matrix: bool = False) -> RelationNam
         >>> parse_relation("head:nsubj,obj+self")
         RelationName(kind='head', labels=('nsubj', 'obj'), matrix='', with_self=True)
     """
-    rest, plus, suffix = name.partition("+")
-    kind, colon, detail = rest.partition(":")
+    base, plus, suffix = name.partition("+")
+    kind, colon, detail = base.partition(":")
     is_known = kind == "matrix" or kind in RELATIONS
     if not is_known and colon and detail:  # module:function
-        relation_kind(rest)
-        kind, colon, detail, is_known = rest, "", "", True
+        relation_kind(base)
+        kind, colon, detail, is_known = base, "", "", True
     # A matrix may not have the name of a tree.
     elif unknown_is_matrix and not is_known and kind not in ("dependency", "constituency"):
-        kind, colon, detail, is_known = "matrix", ":", rest, True
+        kind, colon, detail, is_known = "matrix", ":", base, True
     if not is_known or (plus and suffix != "self") or (colon and not detail):
         from structattn.options.checking import suggest
 
         guess = "" if kind in RELATIONS else suggest(kind, RELATIONS)
-        labelled = [known for known in RELATIONS if RELATIONS[known].takes_labels]
+        labelled = [row for row in RELATIONS if RELATIONS[row].takes_labels]
         raise ConfigError(
             f"unknown relation {name!r}{guess}; known: {', '.join(RELATIONS)}, matrix:NAME, module:function; "
             f"{', '.join(labelled[:-1])} and {labelled[-1]} may name labels (head:nsubj,obj), and each may end in +self"
@@ -164,7 +164,7 @@ def parse_relation(name: str, *, unknown_is_matrix: bool = False) -> RelationNam
         return RelationName(kind, matrix=detail, with_self=bool(plus))
     labels = tuple(detail.split(",")) if detail else ()
     if labels and not relation_kind(kind).takes_labels:
-        labelled = [known for known in RELATIONS if RELATIONS[known].takes_labels]
+        labelled = [row for row in RELATIONS if RELATIONS[row].takes_labels]
         raise ConfigError(f"relation {name!r}: only {', '.join(labelled[:-1])} and {labelled[-1]} take labels")
     return RelationName(kind, labels, with_self=bool(plus))
 

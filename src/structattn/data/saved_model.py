@@ -16,13 +16,9 @@ TREE_PARSER = "tree_parser"
 
 
 class SavedModel(nn.Module, ABC):
-    """A module that can be written to a model folder.
+    """A module that can be written to a model folder, where ``kind`` names it.
 
-    A subclass has a ``kind``, for which ``MODEL_KINDS`` has a function ``from_config(config, folder)`` that builds the
-    model again with fresh parameters.
-
-    Attributes:
-        kind: the name of this kind of model in ``config.json``.
+    ``MODEL_KINDS`` has a function for each kind that builds the model again, with fresh parameters.
     """
 
     kind: ClassVar[str]
@@ -30,11 +26,7 @@ class SavedModel(nn.Module, ABC):
     @property
     @abstractmethod
     def config(self) -> dict[str, Any]:
-        """Plain values that describe everything but the parameters.
-
-        Raises:
-            ConfigError: if the model was assembled from parts that do not record how they were built.
-        """
+        """Plain values that describe everything but the parameters; a model of parts of your own may have none."""
 
     @property
     def origin(self) -> dict[str, Any]:
@@ -42,11 +34,9 @@ class SavedModel(nn.Module, ABC):
         return {}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Write further files, such as a vocabulary, into an existing folder.
+        """Write further files, such as a vocabulary, into a folder, and return the entries of ``config.json``.
 
-        Returns:
-            The entries of ``config.json``: ``config``, in which folders that the model was built from are replaced by
-            the names of their copies.
+        They are ``config``, in which folders that the model was built from are replaced by the names of their copies.
         """
         return self.config
 

@@ -100,9 +100,9 @@ def check_parser(name: str, hardware: Hardware | None = None) -> None:
     if name in PACKAGED:
         return
     if kind == _OURS and model:
-        from structattn.data.model_config import model_folder, read_model_config
+        from structattn.data.model_config import find_model_folder, read_model_config
 
-        read_model_config(model_folder(model))
+        read_model_config(find_model_folder(model))
         return
     if not (kind in _LIBRARIES and model) and _suffix(name) not in _TREE_FILES:
         libraries = [f"{library}:{argument}" for library, argument in _LIBRARIES.items()]

@@ -11,7 +11,7 @@ import structattn
 from structattn.backbones import PretrainedBackbone
 from structattn.data import Vocabulary
 from structattn.data.model_card import CARD
-from structattn.data.model_config import model_folder
+from structattn.data.model_config import find_model_folder
 from structattn.data.model_folder import read_model
 from structattn.errors import ConfigError
 from structattn.functional.torch_state import one_thread
@@ -165,7 +165,7 @@ def parser_from_config(config: Mapping[str, Any], folder: Path) -> TreeCRF:
 def fingerprint(folder: str | os.PathLike[str]) -> str:
     """A version that changes with the parser: the first 16 digits of the SHA-256 of its files, except its card."""
     digest = hashlib.sha256()
-    for file in sorted(model_folder(folder).rglob("*")):
+    for file in sorted(find_model_folder(folder).rglob("*")):
         if file.is_file() and file.name != CARD:
             digest.update(file.name.encode() + b"\0" + hashlib.sha256(file.read_bytes()).digest())
     return digest.hexdigest()[:16]

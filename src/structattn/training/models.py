@@ -4,7 +4,7 @@ import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structattn.data.model_config import MODEL, model_folder
+from structattn.data.model_config import MODEL, find_model_folder
 from structattn.data.model_folder import read_model
 from structattn.data.saved_model import TREE_PARSER
 from structattn.errors import ConfigError
@@ -49,7 +49,7 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
     """
     model = read_model(folder, trust_code=trust_code)
     if hasattr(model, "find_trees"):
-        model.find_trees = _tree_finder(model_folder(folder) / MODEL.config, parser, trust_code is True)
+        model.find_trees = _tree_finder(find_model_folder(folder) / MODEL.config, parser, trust_code is True)
     return model
 
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from structattn.data import Example
-from structattn.data.model_config import ADAPTER, check_backbone, model_folder, read_model_config, whole_model_folder
+from structattn.data.model_config import ADAPTER, check_backbone, find_model_folder, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
 from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.errors import ConfigError, ParseError
@@ -129,12 +129,12 @@ def _is_file(path: str) -> bool:
 def _check_folders(config: RunConfig) -> None:
     """Refuse folders of models that this version cannot read."""
     if config.init is not None:
-        read_model_config(whole_model_folder(config.init), trust_code=True)
+        read_model_config(find_whole_model(config.init), trust_code=True)
     backbone, adapter = config.embedder.get("folder"), config.options.get("adapter")
     if isinstance(backbone, str):
         check_backbone(backbone)
     if isinstance(adapter, str):
-        read_model_config(model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
+        read_model_config(find_model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
 
 
 def _check_streaming(plan: RunPlan) -> None:
