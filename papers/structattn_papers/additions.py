@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from typing import Any
 
-from structattn.data.model_card import Kind
+from structattn.data.model_card import ModelCard
 from structattn.errors import ConfigError
 from structattn.lazy import outline
 from structattn.options.checking import check, check_options, list_options
@@ -48,7 +48,7 @@ def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
 
 
 FACTS = ModelKind("structattn_papers.facts.fact_selection:FactModel", check_encoder=fact_model_options)
-FACTS_CARD = Kind(
+FACTS_CARD = ModelCard(
     "Answers a question about a story and selects the facts that the answer rests on.",
     'import structattn as sa\n\nmodel = sa.load("FOLDER")\nmodel.predict(EXAMPLES)',
     "question-answering",

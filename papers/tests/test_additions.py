@@ -23,7 +23,7 @@ import test_trusted_code
 
 import structattn as sa
 from structattn.data import read_examples
-from structattn.data.model_card import KINDS
+from structattn.data.model_card import CARDS
 from structattn.errors import ConfigError, ParseError
 from structattn.explorer.answers import Answers
 from structattn.files.text import MAX_FILE
@@ -81,7 +81,7 @@ def write_questions(folder: Path) -> None:
         (ANSWERS, {"facts"}),
         (GENERATORS, {"formulas"}),
         (METRICS, {"correct_prefix", *(f"correct_prefix_depth{depth}" for depth in range(2, 9))}),
-        (KINDS, {"facts"}),
+        (CARDS, {"facts"}),
     ],
     ids=lambda value: value.name if isinstance(value, Table) else "",
 )

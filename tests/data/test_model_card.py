@@ -24,7 +24,7 @@ from structattn.cli.hydra_pretrain import command as hydra_pretrain
 from structattn.cli.parser_train import command as parser_train
 from structattn.cli.train import command as train
 from structattn.data import Vocabulary
-from structattn.data.model_card import CARD, KINDS, Trained, add_comparison, write_card
+from structattn.data.model_card import CARD, CARDS, Trained, add_comparison, write_card
 from structattn.data.model_folder import MODEL_KINDS
 from structattn.errors import ParseError
 from structattn.files.markdown import escape_markdown, fence_code, format_table
@@ -71,8 +71,8 @@ def texts(card: str) -> str:
 
 
 def test_every_kind_has_words_of_its_own() -> None:
-    assert set(KINDS) == {*MODEL_KINDS, "hydra", "injection"}
-    assert set(WRITTEN) == set(KINDS) - set(KINDS.added())
+    assert set(CARDS) == {*MODEL_KINDS, "hydra", "injection"}
+    assert set(WRITTEN) == set(CARDS) - set(CARDS.added())
 
 
 @pytest.mark.parametrize("kind", WRITTEN)
@@ -81,9 +81,9 @@ def test_every_card_is_read_by_the_hub_and_by_python(kind: str, tmp_path: Path) 
     WRITTEN[kind]().save_pretrained(tmp_path / "model")
     card = ModelCard.load(tmp_path / "model" / CARD)
     assert (card.data.library_name, card.data.license) == ("structattn", "unknown")
-    assert card.data.pipeline_tag == KINDS[kind].pipeline
+    assert card.data.pipeline_tag == CARDS[kind].pipeline
     assert card.data.tags[:2] == ["structattn", kind]
-    assert KINDS[kind].about in card.content
+    assert CARDS[kind].about in card.content
     (code,) = re.findall(r"```python\n(.*?)```", card.content, flags=re.DOTALL)
     tiny("bert").save_pretrained(tmp_path / "backbone")
     found: dict[str, Any] = {}

@@ -28,7 +28,7 @@ ALLOWED = {
     "errors": set(),
     "lazy": set(),
     "entry_points": set(),
-    "files": {"errors"},
+    "files": {"errors", "lazy"},
     "options": {"errors", "files"},
     "tables": {"errors", "entry_points", "lazy", "options"},
     "http": {"errors", "files"},

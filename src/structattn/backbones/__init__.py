@@ -5,10 +5,11 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.backbones.backbone import PretrainedBackbone
+    from structattn.backbones.adapter import heads_config
+    from structattn.backbones.backbone import PretrainedBackbone, max_input_length
     from structattn.backbones.backbone_embedding import BackboneEmbedding, pool_words, text_state
     from structattn.backbones.backbone_files import load_backbone
-    from structattn.backbones.head_evaluation import RelationReport, evaluate_heads, head_drift
+    from structattn.backbones.head_evaluation import RelationReport, evaluate_heads, head_drift, heads_loss
     from structattn.backbones.hydra import HydraModel, add_heads
     from structattn.backbones.hydra_config import HydraConfig
     from structattn.backbones.hydra_layer import HydraLayer
@@ -40,9 +41,12 @@ __all__ = [
     "evaluate_heads",
     "exchange_trees",
     "head_drift",
+    "heads_config",
+    "heads_loss",
     "inject",
     "load_backbone",
     "load_injection",
+    "max_input_length",
     "pool_words",
     "relation_loss",
     "relation_targets",

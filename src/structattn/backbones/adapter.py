@@ -56,6 +56,31 @@ def read_adapter_config(folder: str | os.PathLike[str]) -> dict[str, Any]:
     return content
 
 
+def heads_config(folder: str | os.PathLike[str], backbone: nn.Module) -> HydraConfig:
+    """The configuration of the heads in an adapter folder, for fresh ones on a backbone.
+
+    Args:
+        folder: a folder that ``HydraModel.save_pretrained`` wrote.
+        backbone: an encoder of transformers.
+
+    Raises:
+        ParseError: if the configuration is missing or damaged.
+        ConfigError: if it is of another kind, or the states of the backbone have another width than those that the
+            heads were trained on.
+
+    Example:
+        >>> import tempfile
+        >>> from transformers import BertConfig, BertModel
+        >>> from structattn.backbones import add_heads
+        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> folder = tempfile.mkdtemp()
+        >>> add_heads(backbone, HydraConfig(num_heads=2)).save_pretrained(folder)
+        >>> heads_config(folder, backbone).num_heads
+        2
+    """
+    return layer_config(read_adapter_config(folder), backbone, folder)
+
+
 def layer_config(content: Mapping[str, Any], backbone: nn.Module, folder: str | os.PathLike[str]) -> HydraConfig:
     """The layer that the configuration of a folder describes, if the backbone's states are as wide as the heads."""
     settings: Any = backbone.config

@@ -244,9 +244,22 @@ def has_text_at_end(model: nn.Module) -> bool:
 
 
 def max_input_length(model: nn.Module, tokenizer: Any) -> int | None:
-    """The maximum number of subwords that a backbone reads; ``None`` if neither configuration nor tokenizer gives one.
+    """The maximum number of subwords that a backbone reads.
 
     RoBERTa's positions start after its padding id, so two fewer fit than its configuration says.
+
+    Args:
+        model: an encoder of transformers.
+        tokenizer: its tokenizer, which may recommend fewer; ``None`` leaves it out.
+
+    Returns:
+        ``None`` if neither of them has a limit.
+
+    Example:
+        >>> from transformers import RobertaConfig, RobertaModel
+        >>> size = {"vocab_size": 9, "hidden_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}
+        >>> max_input_length(RobertaModel(RobertaConfig(**size, max_position_embeddings=514)), None)
+        512
     """
     limits = []
     config: Any = model.config

@@ -123,7 +123,23 @@ def evaluate_heads(
 def heads_loss(
     heads: RelationHeads, config: HydraConfig, subwords: SubwordBatch, states: Float[Tensor, "batch subword dim"]
 ) -> Float[Tensor, ""]:
-    """The loss of heads on the backbone's states; in linear time where texts are long enough for this to be faster."""
+    """The loss of heads on the backbone's states; in linear time where texts are long enough for this to be faster.
+
+    Args:
+        heads: the heads.
+        config: their relations and the objective.
+        subwords: a batch whose sentences have the trees or matrices of the relations.
+        states: the states of the subwords, of the layer that the heads read.
+
+    Example:
+        >>> from structattn.syntax import DependencyTree, Sentence
+        >>> heads, config = RelationHeads(4, 2), HydraConfig(num_heads=2)
+        >>> words, yes = torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)
+        >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, yes, ~yes[:, 0], ((kids,),))
+        >>> heads_loss(heads, config, subwords, torch.zeros(1, 2, 4))
+        tensor(0.5000, grad_fn=...)
+    """
     targets = relation_targets(subwords, config)
     nodes = pool_words(states, subwords, pooling="mean") if targets.over_words else states
     objective, reduction = typed_objective(config)

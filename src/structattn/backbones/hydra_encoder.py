@@ -67,15 +67,14 @@ def hydra(
         structattn.errors.ConfigError: option 'adapter': expected a folder that structattn hydra pretrain wrote,
         got none
     """
-    from structattn.backbones.adapter import layer_config, read_adapter_config, weights_file
+    from structattn.backbones.adapter import heads_config, weights_file
 
     if heads not in ("trained", "random"):
         raise ConfigError(f"heads expects 'trained' or 'random', got {heads!r}")
     if not adapter:
         raise ConfigError("option 'adapter': expected a folder that structattn hydra pretrain wrote, got none")
-    content = read_adapter_config(adapter)
     source = require_last_layer(embedder)
-    config = layer_config(content, source.model, adapter)
+    config = heads_config(adapter, source.model)
     # A saved model contains the layer's parameters itself, and only the description of its adapter.
     is_fresh = heads == "random" or not weights_file(adapter).is_file()
     if find_layer_above(source.model, config.layer) is not None and source.cached_states is not None:

@@ -1,5 +1,13 @@
 """The command line: one small file per command, each a typed function that calls the library and yields lines."""
 
-from structattn.cli.program import main
+from typing import TYPE_CHECKING
 
-__all__ = ["main"]
+from structattn.cli.program import main
+from structattn.lazy import load_lazily
+
+if TYPE_CHECKING:
+    from structattn.cli.inputs import check_sources
+
+__all__ = ["check_sources", "main"]
+
+load_lazily(__name__)

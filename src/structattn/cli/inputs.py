@@ -15,9 +15,7 @@ from structattn.parsing.parsers import check_parser
 from structattn.syntax import Sentence
 from structattn.tasks import Task
 from structattn.training.config import DataConfig, load_config
-from structattn.training.examples import read_split
 from structattn.training.folder import RunFolder
-from structattn.training.plan import plan_run
 
 Item = TypeVar("Item")
 
@@ -113,19 +111,6 @@ def data_config(run: str, *, format: str | None, parses: str | None = None, **co
     usual = load_config(config).data if config.is_file() else DataConfig()
     given: dict[str, Any] = {name: column for name, column in columns.items() if column is not None}
     return dataclasses.replace(usual, format=format, parses=parses, **given)
-
-
-def examples_of_run(run: str) -> Sequence[Example]:
-    """The development data of a run: the dev file, or the held-out part of the training data.
-
-    Raises:
-        ConfigError: if the folder contains a model but no run.
-        ParseError: if the data are no longer where they were.
-    """
-    folder = RunFolder(run)
-    if not folder.config.is_file():
-        raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
-    return read_split(plan_run(load_config(folder.config))).dev
 
 
 def text_example(task: Task, texts: Sequence[str]) -> Example:

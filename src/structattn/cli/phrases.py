@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from structattn import inspection, training
-from structattn.cli.inputs import check_goes_with, check_inputs, examples_of_run
+from structattn.cli.inputs import check_goes_with, check_inputs
 from structattn.cli.lines import table
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
@@ -48,7 +48,7 @@ def command(
         choose_format(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)
     model = hardware.move(training.load_task_model(run, trust_code=trust_code))
-    examples = examples_of_run(run) if data is None else model.task.read(data, format=data_format)
+    examples = training.read_run_examples(run) if data is None else model.task.read(data, format=data_format)
     with hardware.autocast():
         rows = inspection.phrase_attention(model, model.with_trees(list(itertools.islice(examples, limit))))
     if picture is not None:

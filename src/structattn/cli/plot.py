@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn import explorer, training
-from structattn.cli.inputs import check_goes_with, check_inputs, examples_of_run, text_example
+from structattn.cli.inputs import check_goes_with, check_inputs, text_example
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.explorer.protocol import read_state
@@ -133,7 +133,7 @@ def _find_example(
 ) -> Example:
     if example is None:
         return text_example(model.task, [text for text in texts if text is not None])
-    examples = list(model.task.read(data, format=data_format)) if data else list(examples_of_run(run))
+    examples = list(model.task.read(data, format=data_format)) if data else list(training.read_run_examples(run))
     matches = [candidate for candidate in examples if candidate.id == example]
     if not matches and example.isdigit():
         matches = examples[int(example) :][:1]

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from structattn.data.example import Example
     from structattn.data.generated import agreement_treebank
     from structattn.data.joining import join_sentences
+    from structattn.data.model_card import CARDS, ModelCard
     from structattn.data.phrase_trees import PhraseTrees
     from structattn.data.readers import read_examples
     from structattn.data.relation_names import (
@@ -29,8 +30,10 @@ if TYPE_CHECKING:
     from structattn.data.word_vectors import PretrainedVectors, load_vectors
 
 __all__ = [
+    "CARDS",
     "RELATIONS",
     "Example",
+    "ModelCard",
     "PhraseTrees",
     "PretrainedVectors",
     "RelationKind",

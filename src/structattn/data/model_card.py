@@ -23,8 +23,18 @@ _MOST_LABELS, _WIDTH = 20, 60
 
 
 @dataclass(frozen=True)
-class Kind:
-    """What the card of one kind of model says: ``FOLDER``, ``BACKBONE`` and ``EXAMPLES`` in its code are replaced."""
+class ModelCard:
+    """What the ``README.md`` of a saved model says about its kind.
+
+    Attributes:
+        about: what such a model does, in a sentence.
+        usage: Python code; ``FOLDER``, ``BACKBONE`` and ``EXAMPLES`` in it are replaced by those of the model.
+        pipeline: the Hugging Face Hub's name of its task, if it has one.
+
+    Example:
+        >>> CARDS["tagging"].pipeline
+        'token-classification'
+    """
 
     about: str
     usage: str
@@ -37,57 +47,57 @@ _ADD = (
     'backbone = AutoModel.from_pretrained("BACKBONE")\n'
 )
 #: From each kind of model to what its card says.
-KINDS: Table[Kind] = Table(
+CARDS: Table[ModelCard] = Table(
     "cards",
     "model card",
     {
-        "encoder": Kind(
+        "encoder": ModelCard(
             "Encodes each sentence as states of its words and one vector.",
             f"{_LOAD}  # a torch module",
             "feature-extraction",
         ),
-        "sentence": Kind(
+        "sentence": ModelCard(
             "Answers with a label or a score for each example.",
             f"{_LOAD}\nmodel.predict(EXAMPLES)",
             "text-classification",
         ),
-        "sequence": Kind("Writes a text for each sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
-        "tagging": Kind(
+        "sequence": ModelCard("Writes a text for each sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+        "tagging": ModelCard(
             "Gives a tag to each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "token-classification"
         ),
-        "attachment": Kind("Predicts the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
-        "parser": Kind(
+        "attachment": ModelCard("Predicts the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+        "parser": ModelCard(
             "Predicts tags and the labelled dependency tree of each sentence.",
             'import structattn as sa\n\nsa.parse("Two kids wash their hands", parser="structattn:FOLDER")',
             "token-classification",
         ),
-        "hydra_sequence_classification": Kind(
+        "hydra_sequence_classification": ModelCard(
             "Classifies texts: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
             _LOAD,
             "text-classification",
         ),
-        "hydra_token_classification": Kind(
+        "hydra_token_classification": ModelCard(
             "Classifies subwords: a backbone with HYDRA heads (arXiv 2109.05349) and a linear layer.",
             _LOAD,
             "token-classification",
         ),
-        "hydra_question_answering": Kind(
+        "hydra_question_answering": ModelCard(
             "Marks answers in texts: a backbone with HYDRA heads (arXiv 2109.05349) and a span classifier.",
             _LOAD,
             "question-answering",
         ),
-        "hydra": Kind(
+        "hydra": ModelCard(
             "HYDRA heads (arXiv 2109.05349), to be added to their backbone: trained to score a relation between words.",
             f'{_ADD}model = sa.backbones.add_heads(backbone, "FOLDER")',
         ),
-        "injection": Kind(
+        "injection": ModelCard(
             "Priors in the attention heads of a backbone, to be added to it.",
             f'{_ADD}model = sa.backbones.load_injection(backbone, "FOLDER")',
         ),
     },
 )
-_UNKNOWN_KIND = Kind("A model of this library.", _LOAD)
-_BACKBONE = Kind(
+_UNKNOWN = ModelCard("A model of this library.", _LOAD)
+_BACKBONE = ModelCard(
     "A model of Hugging Face's transformers that structattn trained.",
     'from transformers import AutoModel\n\nmodel = AutoModel.from_pretrained("FOLDER")',
 )
@@ -124,7 +134,7 @@ def _card(config: Mapping[str, Any], layout: Layout, num_bytes: int, trained: Tr
     import yaml
 
     is_ours = config.get("model_type") == MODEL_TYPE
-    kind = KINDS.get(str(config.get("kind")), _UNKNOWN_KIND) if is_ours else _BACKBONE
+    kind = CARDS.get(str(config.get("kind")), _UNKNOWN) if is_ours else _BACKBONE
     title = _choose_title(config)
     header = yaml.safe_dump(_build_header(config, kind, title, trained), sort_keys=False, allow_unicode=True)
     sections = [
@@ -151,7 +161,7 @@ def _choose_examples(config: Mapping[str, Any]) -> str:
     return '[("one text", "another")]' if isinstance(task, Mapping) and task.get("arity") == 2 else '["a text"]'
 
 
-def _build_header(config: Mapping[str, Any], kind: Kind, title: str, trained: Trained | None) -> dict[str, Any]:
+def _build_header(config: Mapping[str, Any], kind: ModelCard, title: str, trained: Trained | None) -> dict[str, Any]:
     """The header, as https://huggingface.co/docs/hub/model-cards describes it."""
     tags = [str(config[key]) for key in ("kind", "encoder") if isinstance(config.get(key), str)]
     is_ours = config.get("model_type") == MODEL_TYPE

@@ -39,7 +39,22 @@ def write_json(path: Path, value: Mapping[str, Any]) -> None:
 
 
 def read_json_lines(path: Path, *, keys: Iterable[str] = ()) -> Iterator[dict[str, Any]]:
-    """Stream JSON objects, one per line, each of which must have these keys."""
+    """Stream JSON objects, one per line.
+
+    Args:
+        path: the file, gzip or plain.
+        keys: what each object must have.
+
+    Raises:
+        ParseError: with file and line: for a line that is no JSON object, or lacks a key.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "rows.jsonl"
+        >>> _ = path.write_text('{"id": "7", "gold": "a"}\\n')
+        >>> list(read_json_lines(path, keys=["id"]))
+        [{'id': '7', 'gold': 'a'}]
+    """
     for number, line in read_lines(path):
         try:
             row = parse_json(line)
@@ -52,7 +67,23 @@ def read_json_lines(path: Path, *, keys: Iterable[str] = ()) -> Iterator[dict[st
 
 
 def read_json(path: Path, *, keys: Iterable[str] = ()) -> dict[str, Any]:
-    """One JSON object, which must have these keys."""
+    """The JSON object of a file.
+
+    Args:
+        path: the file, gzip or plain.
+        keys: what the object must have.
+
+    Raises:
+        ParseError: with the file: if it cannot be read, is no JSON object, lacks a key, or has too many or too deep
+            values.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "result.json"
+        >>> _ = path.write_text('{"accuracy": 0.5}')
+        >>> read_json(path)
+        {'accuracy': 0.5}
+    """
     text = read_text(path, max_bytes=MAX_LINE)
     try:
         value = parse_json(text)
@@ -74,7 +105,22 @@ def require_keys(value: Mapping[str, Any], keys: Iterable[str], path: Path, *, l
 
 
 def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES) -> dict[str, Any]:
-    """The keys and values of a configuration, or of a longer file with as many bytes for each of its values."""
+    """The keys and values of a YAML file.
+
+    Args:
+        path: the file.
+        max_values: how many values it may have, each alias counted as what it stands for.
+
+    Raises:
+        ConfigError: with the file: if it cannot be read, is no YAML of keys and plain values, or has too many of them.
+
+    Example:
+        >>> import tempfile
+        >>> path = Path(tempfile.mkdtemp()) / "config.yaml"
+        >>> _ = path.write_text("task: trec\\noptions: {dim: 8}")
+        >>> read_yaml(path)
+        {'task': 'trec', 'options': {'dim': 8}}
+    """
     import yaml
 
     try:

@@ -18,8 +18,8 @@ from typing import Any, BinaryIO, TextIO, cast
 
 from structattn.errors import ConfigError, ParseError, StructAttnError, require, shown
 
+#: A path, or an open stream such as ``sys.stdin``.
 Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
-"""A path, or an open stream such as ``sys.stdin``."""
 
 MAX_LINE = 5_000_000
 """Bytes of one line; also of one JSON file that this library has written itself."""
@@ -44,7 +44,17 @@ _BLOCK = 1 << 18
 def read_lines(source: Source) -> Iterator[tuple[int, str]]:
     r"""Stream the lines of a text file, without their ends ``\n`` or ``\r\n``, and their numbers from 1.
 
-    A byte order mark is skipped. Text that is damaged or exceeds a limit is a ``ParseError`` with its line.
+    Args:
+        source: a path, also of a gzip file or of a remote one such as ``hf://...``, or an open stream. A byte order
+            mark is skipped.
+
+    Raises:
+        ParseError: with file and line: for a file that cannot be read, is damaged or not UTF-8, a line of more than
+            ``MAX_LINE`` bytes, or more than ``MAX_BLANK_LINES`` blank lines.
+
+    Example:
+        >>> list(read_lines(io.BytesIO(b"a fine film\r\n\nso dull")))
+        [(1, 'a fine film'), (2, ''), (3, 'so dull')]
     """
     number = blank = 0
     for text in _read_blocks(source):
@@ -84,7 +94,19 @@ def is_pipe(path: str | os.PathLike[str]) -> bool:
 
 
 def read_text(source: Source, *, max_bytes: int | None = None) -> str:
-    """The whole text of a file or stream, gzip or plain, of at most ``max_bytes`` (``MAX_FILE``) when unpacked."""
+    """The whole text of a file or stream, gzip or plain.
+
+    Args:
+        source: as ``read_lines`` takes it.
+        max_bytes: the largest size, unpacked; ``MAX_FILE`` if ``None``.
+
+    Raises:
+        ParseError: for a file that cannot be read, is damaged, not UTF-8 or larger.
+
+    Example:
+        >>> read_text(io.BytesIO(b"so dull"))
+        'so dull'
+    """
     max_bytes = MAX_FILE if max_bytes is None else max_bytes
     with open_bytes(source) as stream, _naming_gzip(source):
         content = stream.read(max_bytes + 1)

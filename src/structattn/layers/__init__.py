@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from structattn.layers.feedforward import FeedForward
     from structattn.layers.gates import FusionGate, ProjectedFusionGate
     from structattn.layers.linear import glorot_linear
+    from structattn.layers.modes import evaluating
     from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
     from structattn.layers.positions import SinusoidalPositions, sinusoids
     from structattn.layers.recurrent import LSTM, bidirectional_lstm, read_both_ways
@@ -117,6 +118,7 @@ __all__ = [
     "binary_potentials",
     "double_counted_potentials",
     "entropy_term",
+    "evaluating",
     "glorot_linear",
     "independent_heads",
     "marginals",

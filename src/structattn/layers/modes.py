@@ -30,7 +30,7 @@ def evaluation_mode(module: nn.Module) -> Iterator[None]:
 
 @contextmanager
 def evaluating(module: nn.Module) -> Iterator[None]:
-    """As ``evaluation_mode``, without gradients.
+    """Put a module in evaluation mode, without gradients; afterwards, each of its parts returns to its previous mode.
 
     Example:
         >>> layer = nn.Linear(1, 1)

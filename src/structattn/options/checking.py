@@ -48,18 +48,56 @@ def list_options(function: Callable[..., object]) -> dict[str, Any]:
 
 
 def check_options(options: Mapping[str, Any], function: Callable[..., object], owner: str) -> dict[str, Any]:
-    """Plain options as the keyword-only parameters of a function: known, of the right type, groups as dataclasses."""
+    """Options as a configuration gives them, for the keyword-only parameters of a function.
+
+    Args:
+        options: plain values; a mapping for a parameter that is a dataclass.
+        function: says by its annotations which options there are.
+        owner: whose options they are, for errors: ``"encoder 'disan'"``.
+
+    Returns:
+        The same options, with dataclasses for groups.
+
+    Raises:
+        ConfigError: for an unknown option, or a value of another type; the message says what is expected.
+
+    Example:
+        >>> def disan(embedder: object, *, dim: int = 300) -> None: ...
+        >>> check_options({"dim": 8}, disan, "encoder 'disan'")
+        {'dim': 8}
+        >>> check_options({"dims": 8}, disan, "encoder 'disan'")
+        Traceback (most recent call last):
+        ...
+        structattn.errors.ConfigError: unknown option 'dims' for encoder 'disan' (did you mean 'dim'?); known: dim
+    """
     return _check_group(options, list(list_options(function)), get_type_hints(function), owner, "")
 
 
 def suggest(name: str, choices: Collection[str]) -> str:
-    """A hint at the choice that is closest to an unknown name; empty if none is close."""
+    """A hint at the choice that is closest to an unknown name, to end an error; empty if none is close.
+
+    Example:
+        >>> suggest("disna", ["disan", "ms_san"]), suggest("lstm", ["disan"])
+        (" (did you mean 'disan'?)", '')
+    """
     close = difflib.get_close_matches(name, list(choices), n=1)
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 
 def parse_seeds(text: str, option: str) -> list[int]:
-    """Seeds such as ``"1..3"`` or ``"1,5,2..3"`` as numbers; errors name the option."""
+    """Random seeds from the command line.
+
+    Args:
+        text: numbers and ranges, separated by commas.
+        option: the option, for errors.
+
+    Raises:
+        ConfigError: for anything else, or a seed given twice.
+
+    Example:
+        >>> parse_seeds("1,5,2..3", "--seeds")
+        [1, 5, 2, 3]
+    """
     seeds: list[int] = []
     for part in text.split(","):
         match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from structattn.tasks.search import beam_search, greedy_search
     from structattn.tasks.sentence_model import SentenceModel
     from structattn.tasks.sequence_model import SequenceBatch, SequenceModel
+    from structattn.tasks.sums import Sums
     from structattn.tasks.table import (
         ANSWERS,
         CLASSIFICATION,
@@ -72,6 +73,7 @@ __all__ = [
     "SentenceModel",
     "SequenceBatch",
     "SequenceModel",
+    "Sums",
     "TagBatch",
     "TagChain",
     "TaggingModel",

@@ -27,7 +27,7 @@ from structattn.layers.modes import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch
-from structattn.tasks.items import Item, checked_examples, example_of, num_words
+from structattn.tasks.items import Item, num_words
 from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
@@ -127,11 +127,11 @@ class AttachmentModel(TaskModel):
 
     def collate(self, examples: Sequence[Item]) -> SentenceBatch:
         """Examples as tensors, see ``TaskModel.collate``."""
-        return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
+        return self._batch(self.to_examples(examples))
 
     def predict(self, examples: Sequence[Item], *, batch_size: int = 64) -> list[Prediction]:
         """The best tree of each sentence, its heads as CoNLL ids separated by spaces; see ``TaskModel.predict``."""
-        found = checked_examples(examples, self.task, batch_size=batch_size)
+        found = self.to_examples(examples, batch_size=batch_size)
         with evaluating(self):
             return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size, device=self.device)
 

@@ -9,13 +9,14 @@ wrong in accuracy and add a class with an F1 of zero to macro F1.
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from operator import eq
 
 import numpy as np
 from jaxtyping import Float, Shaped
 
 from structattn.tables import Table, named
 from structattn.tasks.sequence_metrics import BLEU, SPAN_F1, words_right
-from structattn.tasks.sums import Counted, Counts, Sums, ratio, share
+from structattn.tasks.sums import Counted, Counts, Sums, ratio
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
@@ -59,14 +60,27 @@ class Metric:
             >>> import numpy as np
             >>> found = metric("span_f1")
             >>> gold, predicted = np.array(["B-NP O", "O"]), np.array(["B-NP O", "B-NP"])
-            >>> counts = found.function.counts(gold, predicted)
-            >>> found.value(gold, predicted) == found.of_counts.value(np.zeros(2), counts)
+            >>> found.value(gold, predicted) == found.of_counts.value(np.zeros(2), found.counts(gold, predicted))
             True
         """
         if not isinstance(self.function, Counted):
             raise TypeError(f"{self.name} is not computed from counts")
         given = Sums(lambda gold, counts: counts, self.function.score)
         return replace(self, is_numeric=True, function=given)
+
+    def counts(self, gold: Labels, predicted: Labels) -> Counts | None:
+        """Whole numbers for each example, to compute the metric from without the answers, see ``of_counts``.
+
+        Returns:
+            ``None`` if the metric is no function of such counts.
+
+        Example:
+            >>> metric("span_f1").counts(["B-NP O", "O"], ["B-NP O", "B-NP"]).tolist()
+            [[2.0, 2.0], [0.0, 1.0]]
+        """
+        if not isinstance(self.function, Counted):
+            return None
+        return self.function.counts(np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_))
 
     def concerns_any(self, gold: Labels | Scores) -> bool:
         """Whether the metric is computed on any of the examples."""
@@ -196,17 +210,9 @@ def mean_squared_error(gold: Scores, predicted: Scores) -> float:
     return METRICS["mean_squared_error"].value(gold, predicted)
 
 
-def _right(gold: np.ndarray, predicted: np.ndarray) -> Counts:
-    return _averaged(gold == predicted)
-
-
-def _squared_errors(gold: np.ndarray, predicted: np.ndarray) -> Counts:
-    return _averaged((gold - predicted) ** 2)
-
-
-def _averaged(values: np.ndarray) -> Counts:
-    """The terms of a mean over examples: those of the numerator and those of the denominator."""
-    return np.stack([values, np.ones(len(values))], axis=1)
+def _squared_errors(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
+    errors: np.ndarray = (gold - predicted) ** 2
+    return errors
 
 
 def _macro_f1(totals: Float[np.ndarray, "sample count"]) -> Values:
@@ -283,7 +289,7 @@ METRICS: Table[Metric] = Table(
     rows={
         metric.name: metric
         for metric in (
-            Metric("accuracy", is_numeric=False, greater_is_better=True, function=Sums(_right, share)),
+            Metric("accuracy", is_numeric=False, greater_is_better=True, function=Sums.mean(eq)),
             Metric("macro_f1", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _macro_f1)),
             Metric("matthews", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _matthews)),
             Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
@@ -292,7 +298,7 @@ METRICS: Table[Metric] = Table(
                 "mean_squared_error",
                 is_numeric=True,
                 greater_is_better=False,
-                function=Sums(_squared_errors, share),
+                function=Sums.mean(_squared_errors),
             ),
             Metric("bleu", is_numeric=False, greater_is_better=True, function=BLEU),
             Metric("attachment", is_numeric=False, greater_is_better=True, function=words_right("attachment")),

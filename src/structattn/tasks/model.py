@@ -17,7 +17,7 @@ from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.table import options_of
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
-from structattn.tasks.items import Item, num_words
+from structattn.tasks.items import Item, checked_examples, num_words
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
 
@@ -232,6 +232,20 @@ class TaskModel(SavedModel):
     def latent_trees(self, batch: Any) -> list["PartDistribution"]:
         """The distributions over trees that the encoder attends with, one for each side of a batch."""
         return [self.encoder.latent_trees(side) for side in batch.sides]
+
+    def to_examples(self, items: Sequence[Item], *, batch_size: int = 1) -> list[Example]:
+        """What ``collate`` and ``predict`` take, as examples of the task: texts are split into words, long ones cut.
+
+        Args:
+            items: examples, sentences, texts, or tuples of these.
+            batch_size: as ``predict`` was given it.
+
+        Raises:
+            ConfigError: if the batch size is below 1, or a sentence is longer than the task allows.
+            ValueError: if an item does not have as many sentences as the task takes.
+            TypeError: for one text instead of a list, or an item that is none of the above.
+        """
+        return checked_examples(items, self.task, batch_size=batch_size)
 
     def with_trees(self, examples: Sequence[Example]) -> list[Example]:
         """The examples as ``predict`` encodes them: truncated, and with trees if the model has a parser to find them.

@@ -25,7 +25,7 @@ from structattn.tasks.batch import TaskBatch, check_batch, naming_example
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
 from structattn.tasks.combine import COMBINATIONS, combine
 from structattn.tasks.config import ClassifierConfig
-from structattn.tasks.items import Item, checked_examples, example_of, num_words
+from structattn.tasks.items import Item, num_words
 from structattn.tasks.metrics import metric
 from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.node_labels import check_labels_unread, node_logits, node_loss, with_node_classes
@@ -225,7 +225,7 @@ class SentenceModel(TaskModel):
 
     def collate(self, examples: Sequence[Item]) -> TaskBatch:
         """Examples as tensors, see ``TaskModel.collate``."""
-        found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+        found = self.to_examples(examples)
         batch = self._batch(found, self._target(found))
         return with_node_classes(batch, self.task, self._indices) if self.nodes else batch
 
@@ -240,7 +240,7 @@ class SentenceModel(TaskModel):
                 nothing = torch.zeros(len(examples), len(self.labels), device=examples.device)
                 ids = tuple(str(index) for index in range(len(examples)))
                 return self._answers(TaskBatch((examples,), nothing, nothing[:, 0], ids))
-            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
+            found = self.with_trees(self.to_examples(examples, batch_size=batch_size))
             return answers_by_length(
                 found, self._answers_to, size_of=num_words, batch_size=batch_size, device=self.device
             )

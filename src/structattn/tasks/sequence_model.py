@@ -30,7 +30,7 @@ from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch
 from structattn.tasks.config import DecoderConfig, Search
 from structattn.tasks.decoder import Decoder, build_decoder
-from structattn.tasks.items import Item, checked_examples, example_of
+from structattn.tasks.items import Item
 from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.search import beam_search, greedy_search
@@ -208,7 +208,7 @@ class SequenceModel(TaskModel):
 
     def collate(self, examples: Sequence[Item]) -> SequenceBatch:
         """Examples as tensors, see ``TaskModel.collate``."""
-        found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+        found = self.to_examples(examples)
         return self._batch(found)
 
     def predict(self, examples: Sequence[Item] | SequenceBatch, *, batch_size: int = 64) -> list[Prediction]:
@@ -216,7 +216,7 @@ class SequenceModel(TaskModel):
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
-            given = checked_examples(examples, self.task, batch_size=batch_size)
+            given = self.to_examples(examples, batch_size=batch_size)
             found = answers_by_length(
                 self.with_trees([example for example in given if len(example.sentences[0])]),
                 lambda batch: self._answers(self._batch(batch)),

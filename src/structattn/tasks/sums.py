@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
@@ -34,6 +35,20 @@ class Sums:
         """The metric under each row of weights."""
         return self.score(weights @ self.counts(gold, predicted))
 
+    @classmethod
+    def mean(cls, values: Callable[[np.ndarray, np.ndarray], np.ndarray]) -> "Sums":
+        """The metric that is the mean over examples of a value that each of them has.
+
+        Args:
+            values: the value of each example: ``(gold, predicted) -> (example,)``.
+
+        Example:
+            >>> distance = Sums.mean(lambda gold, predicted: abs(gold - predicted))
+            >>> distance(np.array([1.0, 2.0]), np.array([1.0, 4.0]), np.array([[1.0, 1.0], [0.0, 2.0]])).tolist()
+            [1.0, 2.0]
+        """
+        return cls(partial(_terms_of_mean, values), share)
+
     def of_systems(
         self, gold: np.ndarray, systems: Sequence[np.ndarray], concerned: Bool[np.ndarray, " example"] | None = None
     ) -> Callable[[Weights], list[Values]]:
@@ -56,6 +71,12 @@ class Sums:
         if concerned is not None:
             counts = counts * concerned[:, None]
         return lambda weights: [self.score(totals) for totals in np.split(weights @ counts, ends, axis=1)]
+
+
+def _terms_of_mean(
+    values: Callable[[np.ndarray, np.ndarray], np.ndarray], gold: np.ndarray, predicted: np.ndarray
+) -> Counts:
+    return np.stack([values(gold, predicted), np.ones(len(gold))], axis=1)
 
 
 class Counted(Sums):

@@ -28,7 +28,7 @@ from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch, naming_example
 from structattn.tasks.classifier import Classifier
 from structattn.tasks.config import ClassifierConfig
-from structattn.tasks.items import Item, checked_examples, example_of, num_words
+from structattn.tasks.items import Item, num_words
 from structattn.tasks.model import ModelConfig, TaskModel
 from structattn.tasks.node_labels import check_labels_unread
 from structattn.tasks.prediction import Evaluation, Prediction
@@ -223,7 +223,7 @@ class TaggingModel(TaskModel):
         Raises:
             ValueError: also if an example does not have one tag for each word.
         """
-        found = [example_of(item, index, self.task) for index, item in enumerate(examples)]
+        found = self.to_examples(examples)
         return self._batch(found, [self._classes_of(example, index) for index, example in enumerate(found)])
 
     def predict(self, examples: Sequence[Item] | TagBatch, *, batch_size: int = 64) -> list[Prediction]:
@@ -231,7 +231,7 @@ class TaggingModel(TaskModel):
         with evaluating(self):
             if isinstance(examples, TagBatch):
                 return self._answers(examples)
-            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
+            found = self.with_trees(self.to_examples(examples, batch_size=batch_size))
             return answers_by_length(
                 found,
                 # Gold tags play no part here: they may be missing, or unknown to the model.

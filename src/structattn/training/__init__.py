@@ -13,19 +13,23 @@ if TYPE_CHECKING:
     from structattn.training.comparison import Comparison, Difference, Flip, Group
     from structattn.training.config import DataConfig, RunConfig, load_config, save_config
     from structattn.training.distributed import is_first_process
+    from structattn.training.examples import read_run_examples
+    from structattn.training.execution import carry_out
     from structattn.training.folder import RunFolder
     from structattn.training.heads import Pretraining, pretrain, pretrain_heads
     from structattn.training.heads_config import PretrainingConfig
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
+    from structattn.training.loop import Learner, fit
     from structattn.training.models import load, load_task_model
     from structattn.training.objects import evaluate, predict, train
-    from structattn.training.optimization_config import OptimizationConfig
+    from structattn.training.optimization_config import OptimizationConfig, RunSettings
     from structattn.training.parser import ParserResult, train_parser
     from structattn.training.parser_config import ParserConfig
     from structattn.training.pooling import Pooled, PooledDifference, holm, pool
     from structattn.training.preparation import count_parameters
     from structattn.training.result import RunResult
     from structattn.training.run import resume, run
+    from structattn.training.sampler import batch_sampler
     from structattn.training.significance import (
         Answers,
         Significance,
@@ -43,6 +47,7 @@ __all__ = [
     "Difference",
     "Flip",
     "Group",
+    "Learner",
     "OptimizationConfig",
     "ParserConfig",
     "ParserResult",
@@ -53,17 +58,21 @@ __all__ = [
     "RunConfig",
     "RunFolder",
     "RunResult",
+    "RunSettings",
     "Significance",
     "StructAttnConfig",
     "StructAttnForSequenceClassification",
     "Trial",
+    "batch_sampler",
     "bootstrap_family",
     "bootstrap_pooled",
+    "carry_out",
     "compare",
     "compare_answers",
     "compare_pooled",
     "count_parameters",
     "evaluate",
+    "fit",
     "holm",
     "is_first_process",
     "load",
@@ -73,6 +82,7 @@ __all__ = [
     "predict",
     "pretrain",
     "pretrain_heads",
+    "read_run_examples",
     "read_space",
     "resume",
     "run",

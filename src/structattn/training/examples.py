@@ -5,7 +5,7 @@ import itertools
 import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -18,8 +18,9 @@ from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
 from structattn.tasks import Task
 from structattn.tasks.table import GENERATORS
-from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig
-from structattn.training.plan import RunPlan, check_generated
+from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig, load_config
+from structattn.training.folder import RunFolder
+from structattn.training.plan import RunPlan, check_generated, plan_run
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -48,6 +49,33 @@ class Split:
     sentences: Sequence[Example]
     dev: Sequence[Example]
     test: Sequence[Example] = ()
+
+
+def read_run_examples(run: str | os.PathLike[str], split: Literal["train", "dev", "test"] = "dev") -> Sequence[Example]:
+    """The examples of a run, as it trained on them or was measured on them.
+
+    Args:
+        run: the run folder.
+        split: which of them; ``dev`` is the dev file, or the held-out part of the training data.
+
+    Raises:
+        ConfigError: if the folder contains a model but no run.
+        ParseError: if the data are no longer where they were.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> from structattn.training import train
+        >>> file = pathlib.Path(tempfile.mkdtemp()) / "reviews.txt"
+        >>> _ = file.write_text("good so fine\\nbad so dull\\n" * 8)
+        >>> result = train(file, encoder="emb_s2t", optimization={"epochs": 1}, out=file.parent / "run")
+        >>> len(read_run_examples(result.folder)), len(read_run_examples(result.folder, "train"))
+        (2, 14)
+    """
+    folder = RunFolder(run)
+    if not folder.config.is_file():
+        raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
+    examples: Sequence[Example] = getattr(read_split(plan_run(load_config(folder.config))), split)
+    return examples
 
 
 def read_split(plan: RunPlan) -> Split:

@@ -86,12 +86,12 @@ class Learner(Protocol):
         ...
 
     def begin_epoch(self, epoch: int) -> None:
-        """Called before each epoch, counted from 0, and before the rest of a resumed one."""
-        ...
+        """Called before each epoch, counted from 0, and before the rest of a resumed one; does nothing by default."""
+        return
 
     def measure(self) -> Measured:
-        """Evaluate the module as it is."""
-        ...
+        """Evaluate the module as it is; by default there is nothing to measure."""
+        return Measured()
 
 
 def fit(

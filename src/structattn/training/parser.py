@@ -19,7 +19,7 @@ from structattn.tasks import metric
 from structattn.training import distributed
 from structattn.training.execution import carry_out
 from structattn.training.folder import RunFolder
-from structattn.training.loop import Measured, fit
+from structattn.training.loop import Learner, Measured, fit
 from structattn.training.parser_config import ParserConfig, parser_optimization
 from structattn.training.sampler import batch_sampler
 
@@ -120,7 +120,7 @@ def _scores(gold: Sequence[Sentence], parser: TreeCRF) -> dict[str, float]:
     return {name: getattr(found, name) for name in _METRICS}
 
 
-class _ParserLearner:
+class _ParserLearner(Learner):
     """A parser and its treebanks."""
 
     def __init__(
@@ -137,9 +137,6 @@ class _ParserLearner:
 
     def loss(self, module: nn.Module, batch: GoldBatch) -> Tensor:
         return self.parser.loss_of(module(batch.inputs), batch)
-
-    def begin_epoch(self, epoch: int) -> None:
-        pass
 
     def measure(self) -> Measured:
         begun = time.perf_counter()

@@ -44,6 +44,11 @@ def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: i
         lengths: length of every example.
         config: gives the size of the batches.
         seed: random seed of the order.
+
+    Example:
+        >>> sampler = batch_sampler([3, 1, 2], OptimizationConfig(batch_size=2), seed=1)
+        >>> sorted(index for batch in sampler for index in batch)
+        [0, 1, 2]
     """
     share = {"seed": seed, "process": distributed.process_index(), "processes": distributed.num_processes()}
     if config.batch_tokens is None:
