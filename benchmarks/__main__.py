@@ -2,7 +2,7 @@
 
 Structures and readers run in the environment of the peers if there is one (``make peers``), the rest in this one. All
 parts together take about a quarter of an hour on two quiet cores; what was left out for that is said above the tables.
-``make tables`` shows the records on docs/speed.md and docs/rates.md. Readers, parsers and the server are left out if
+``make tables`` shows the records on docs/evidence/speed.md and docs/evidence/rates.md. Readers, parsers and the server are left out if
 no treebanks or no run is given.
 
     python -m benchmarks [--parts structures token2token] [--threads 1 2] [--results benchmarks/results]
@@ -75,7 +75,7 @@ PARTS: dict[str, Part] = {
         reads="treebanks",
     ),
     "training_step": Part("A training step of the encoders"),
-    "text_memory": Part("Memory of long texts", ["--pictures", "docs/figures"]),
+    "text_memory": Part("Memory of long texts", ["--pictures", "docs/evidence/figures"]),
     "ms_san_sep": Part("MS-SAN and separate directions"),
     "structured_step": Part("A training step with structured attention"),
     "translate": Part("Translations by search", needs="transformers"),

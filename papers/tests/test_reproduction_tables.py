@@ -160,7 +160,7 @@ def test_faults_in_a_description(papers: Path, change: dict[str, object], messag
 
 
 def test_a_table_with_a_picture_of_its_columns_over_its_rows(papers: Path) -> None:
-    curve = {"file": "docs/figures/curve.svg", "title": "TREC"}
+    curve = {"file": "docs/evidence/figures/curve.svg", "title": "TREC"}
     other = {"text": ["more"], "records": ["mine/tree", None, None], "metric": "accuracy"}
     describe(papers, {**TABLE, "rows": [TABLE["rows"][0], other], "curve": curve})  # type: ignore[index]
     pages = generated_pages(papers)

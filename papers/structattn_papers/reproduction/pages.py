@@ -7,7 +7,7 @@ from structattn.errors import ConfigError
 from structattn_papers.reproduction.published import PUBLISHED, reproduction_page
 from structattn_papers.reproduction.tables import Evidence, fill, read_tables
 
-REPRODUCTION = "docs/reproduction.md"
+REPRODUCTION = "docs/evidence/reproduction.md"
 
 
 def generated_pages(papers: str | os.PathLike[str] = "papers") -> dict[Path, str]:

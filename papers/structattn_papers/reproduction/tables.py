@@ -3,7 +3,7 @@
 ``papers/tables.yaml`` describes them::
 
     sentences:
-      page: docs/results.md
+      page: docs/evidence/results.md
       header: [data, measure]
       columns: {"`disan`": disan, "`ms_san`": ms_san}
       best: row                         # bold: the best of each row, or of each column; nothing without
