@@ -2,8 +2,8 @@
 
 Structures and readers run in the environment of the peers if there is one (``make peers``), the rest in this one. All
 parts together take about a quarter of an hour on two quiet cores; what was left out for that is said above the tables.
-``make tables`` shows the records on docs/evidence/speed.md and docs/evidence/rates.md. Readers, parsers and the server are left out if
-no treebanks or no run is given.
+``make tables`` shows the records on docs/evidence/speed.md and docs/evidence/rates.md. Readers, parsers and the server
+are left out if no treebanks or no run is given.
 
     python -m benchmarks [--parts structures token2token] [--threads 1 2] [--results benchmarks/results]
         [--treebanks en_ewt-ud-dev.conllu.gz en_gum-ud-dev.conllu.gz] [--run demo/runs/transformer]

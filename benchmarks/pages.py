@@ -1,4 +1,4 @@
-"""The tables of docs/evidence/speed.md and docs/evidence/rates.md, from what benchmarks printed: ``make bench`` keeps it.
+"""The tables of docs/evidence/speed.md and rates.md, from what benchmarks printed: ``make bench`` keeps it.
 
 ``make tables`` writes them, by ``python -m benchmarks.pages``.
 """

@@ -6,7 +6,8 @@ The checksums of all rows must be those of a run that nobody disturbs, here of i
 in the folder, so that the benchmark itself can be interrupted, too.
 
     python -m benchmarks.sharded_parsing en_ewt-ud-train.conllu.gz en_gum-ud-dev.conllu.gz snli_1.0_train.jsonl.gz \\
-        --out runs/million [--sentences 1000000] [--mixed_precision bf16] [--picture docs/evidence/figures/parsing-memory.svg]
+        --out runs/million [--sentences 1000000] [--mixed_precision bf16] \\
+        [--picture docs/evidence/figures/parsing-memory.svg]
 
 Memory is what the processes hold together: what they share counts once (proportional set size).
 """
