@@ -18,12 +18,11 @@ from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection import AttentionMap, attention_maps
-from structattn.inspection.figures import attention_panels
-from structattn.inspection.items import sentences_of
-from structattn.inspection.names import gate_names
+from structattn.inspection.sentence_figures import attention_panels, name_gates, title_heads, title_modules
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TextProcessor, get_task
 from structattn.tasks.decoder import build_decoder
+from structattn.tasks.items import sentences_of
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
 KIDS = Sentence(
@@ -458,6 +457,22 @@ def test_attractors_are_read_from_the_data() -> None:
         inspection.num_attractors(Example((DOG,), id="7"))
 
 
+def test_titles_have_only_what_tells_heads_apart() -> None:
+    paths = ["layers.0.attention", "layers.1.attention", "pooler"]
+    kinds: list[Any] = ["attention", "attention", "pooling"]
+    maps = [
+        AttentionMap(path, ("a",), ("a",), torch.ones(2, 1, 1), kind, ("x", "y"))
+        for path, kind in zip(paths, kinds, strict=True)
+    ]
+    assert title_heads(maps[:2]) == [["layer 1 · x", "layer 1 · y"], ["layer 2 · x", "layer 2 · y"]]
+    assert title_heads(maps[:1]) == [["x", "y"]]
+    assert title_modules(maps) == {"layers.0.attention": "layer 1", "layers.1.attention": "layer 2", "pooler": ""}
+    one = [replace(part, head_names=("x",), weights=part.weights[:1]) for part in maps[:2]]
+    assert title_heads(one) == [["layer 1"], ["layer 2"]]
+    feeding = [replace(one[0], name="0.attention"), replace(one[0], name="0.gate", kind="gate", columns=("gate",))]
+    assert name_gates(feeding) == {"0.gate": "x"}
+
+
 @pytest.mark.parametrize(
     ("paths", "names"),
     [
@@ -472,7 +487,7 @@ def test_gates_without_a_head_of_their_own_are_named_by_what_sets_them_apart(
     weights = torch.ones(2, 1, 1)
     gates = [AttentionMap(path, ("a",), ("gate",), weights[:1], "gate", ("FusionGate",)) for path in paths]
     attention = AttentionMap("attention", ("a",), ("a",), weights, "attention", ("forward", "backward"))
-    assert gate_names([attention, *gates, *gates]) == dict(zip(paths, names, strict=True))
+    assert name_gates([attention, *gates, *gates]) == dict(zip(paths, names, strict=True))
 
 
 def _map_of(weights: Tensor, sentence: Sentence | None = None) -> AttentionMap:

@@ -9,13 +9,15 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
-from structattn.backbones import HydraConfig, add_heads
+from structattn.backbones import HydraConfig, HydraModel, RelationReport, add_heads
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.explorer import save_plots
 from structattn.inspection import attention_maps
-from structattn.inspection.latent import induced_tree_figure
+from structattn.inspection.hydra_figures import hang_from, pretraining_figure, relation_title
+from structattn.inspection.sentence_figures import induced_tree_figure
 from structattn.tasks import AttachmentModel, SentenceModel, Task, get_task
+from structattn.training import Pretraining
 
 KIDS = sa.Sentence(["Two", "kids", "wash", "hippopotami"], dependency=sa.DependencyTree([2, 3, 0, 3]))
 SHORT = sa.Sentence(["Kids", "wash"], dependency=sa.DependencyTree([2, 0]))
@@ -126,3 +128,23 @@ def test_plots_of_a_task_of_trees(tmp_path: Path) -> None:
     names = {path.name for path in written}
     assert {"attention.html", "01-attention.svg", "01-induced.svg", "01-tree.svg", "03-induced.svg"} <= names
     assert "03-tree.svg" not in names
+
+
+@pytest.mark.parametrize(
+    ("name", "title"),
+    [("head:det,case", "det, case → head"), ("child:nsubj", "head → nsubj"), ("arc:det", "arc:det"), ("arc", "arc")],
+)
+def test_relations_have_readable_titles(name: str, title: str) -> None:
+    assert relation_title(name) == title
+
+
+def test_an_undirected_tree_is_hung_from_another_root() -> None:
+    assert [hang_from([0, 1, 2, 1], root) for root in (1, 3)] == [[0, 1, 2, 1], [2, 3, 0, 1]]
+
+
+@pytest.mark.parametrize("objective", ["mse", "ce"])
+def test_the_loss_of_pretraining_is_drawn_beside_constants(objective: str) -> None:
+    report = RelationReport(0.1, 0.2, 0.15, 0.9, None, None, (0.5, 0.5))
+    model = HydraModel(tiny("bert"), HydraConfig(num_heads=2, objective=objective))
+    figure = pretraining_figure(Pretraining(model, 0.1, {"arc": report}, {}, (0.3, 0.1), {}, 1.0, True, 1.0))
+    assert ("best constant of each sentence" in figure, "mean squared error" in figure) == ((objective == "mse"),) * 2

@@ -14,7 +14,7 @@ from structattn.encoders import build
 from structattn.errors import ConfigError
 from structattn.explorer import save_plots
 from structattn.inspection import WordAttribution, attribution_figure, leave_one_out
-from structattn.inspection.items import first_with
+from structattn.inspection.attention_maps import find_module_with
 from structattn.inspection.occlusion import occlude
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, SentenceModel, get_task
@@ -158,7 +158,7 @@ def test_backbones_read_their_own_mask(tmp_path: Path) -> None:
     asked = Sentence(["Kids", "do", "[MASK]", "wash", "."], metadata=masked)
     plain, without = model.predict([Sentence.from_text("Kids don't wash."), asked])
     assert found.changes[2] == pytest.approx(plain.probabilities["yes"] - without.probabilities["yes"], abs=1e-6)
-    backbone = first_with(model, "unknown_word")
+    backbone = find_module_with("unknown_word", model)
     assert backbone is not None
     backbone.tokenizer.mask_token = backbone.tokenizer.unk_token = None
     with pytest.raises(ConfigError, match="neither a mask nor an unknown token: pass replacement="):

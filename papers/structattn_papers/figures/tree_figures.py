@@ -25,7 +25,7 @@ import structattn as sa
 from structattn.data import PhraseTrees, SentenceBatch
 from structattn.functional import TreeOperator
 from structattn.inspection import AttentionMap, accuracy_figure, attention_maps, binned_accuracy, num_attractors
-from structattn.inspection.names import phrase_names
+from structattn.inspection.attention_maps import name_phrases
 from structattn.layers import tree_operator
 from structattn.pictures import Limits, Names, Panel, Series, constituency_tree, heatmap, heatmap_grid, line_chart
 from structattn.priors import Subtree
@@ -53,7 +53,7 @@ def accumulation_figure(
     at_leaf, weight = (torch.tensor(given, dtype=torch.float32) for given in (leaves, weights))
     averaged = (at_leaf + trees.below[0] @ (values * cover)) / (trees.counts[0] + 1)
     result = (averaged * cover * weight).sum(1, keepdim=True) / cover.sum(1, keepdim=True).clamp(min=1)
-    nothing, names = cover == 0, phrase_names(tree.words, tree.spans)
+    nothing, names = cover == 0, name_phrases(tree.words, tree.spans)
     stacked = torch.cat([at_leaf[None], (values * cover).masked_fill(nothing, -torch.inf)])
     panels = [
         Panel(["leaves", *names], tree.words, stacked, "S: interpolated"),
@@ -71,7 +71,7 @@ def embedding_index_figure(tree: sa.ConstituencyTree) -> str:
     trees = operator_of(tree)
     cover = trees.cover[0]
     panels = [
-        Panel(phrase_names(tree.words, tree.spans), tree.words, index.masked_fill(cover == 0, -torch.inf), name)
+        Panel(name_phrases(tree.words, tree.spans), tree.words, index.masked_fill(cover == 0, -torch.inf), name)
         for name, index in (("vertical index", trees.counts[0]), ("horizontal index", cover.cumsum(1)))
     ]
     names = Names(rows="phrase", columns="word", values="index")
@@ -81,7 +81,7 @@ def embedding_index_figure(tree: sa.ConstituencyTree) -> str:
 def subtree_mask_figure(tree: sa.ConstituencyTree) -> str:
     """The mask of attention over trees: a word sees the words, a phrase what is below it; the rest is hatched."""
     allowed = Subtree()(sa.collate([sa.Sentence(tree.words, constituency=tree)], sa.Vocabulary([]))).allowed[0, 0]
-    nodes = [*tree.words, *phrase_names(tree.words, tree.spans)]
+    nodes = [*tree.words, *name_phrases(tree.words, tree.spans)]
     mask = allowed.float().masked_fill(~allowed, -torch.inf)
     return heatmap(nodes, nodes, mask, limits=Limits(minimum=0), names=Names(values="allowed"))
 

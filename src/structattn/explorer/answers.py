@@ -24,8 +24,8 @@ from structattn.explorer.protocol import (
 from structattn.explorer.reply_records import edit_to_json, error_to_json, look_to_json, shorten_text
 from structattn.http.request_checks import RequestError
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
-from structattn.inspection.looking import encoder_of
-from structattn.inspection.tree_edits import count_edits
+from structattn.inspection.inspect_example import require_encoder
+from structattn.inspection.structure_edits import count_edits
 from structattn.pictures.picture_files import encode
 from structattn.syntax import Sentence
 from structattn.tasks import TaskModel
@@ -278,5 +278,5 @@ def _check_model(name: str, model: nn.Module) -> TaskModel:
             f"{name}: expected a model that answers a task, such as structattn.load reads, got {type(model).__name__}"
         )
     task_model = cast(TaskModel, model)
-    encoder_of(task_model)
+    require_encoder(task_model)
     return task_model

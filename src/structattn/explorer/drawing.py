@@ -8,8 +8,7 @@ from torch import Tensor
 from structattn.errors import ConfigError
 from structattn.explorer.protocol import PICTURES
 from structattn.inspection import AttentionMap, Look
-from structattn.inspection.figures import HEAD_MARKS, attention_panels, pooling_figure
-from structattn.inspection.latent import latent_tree_figure
+from structattn.inspection.sentence_figures import HEAD_MARKS, attention_panels, latent_tree_figure, pooling_figure
 from structattn.pictures import Limits, Panel, constituency_tree, dependency_tree, heatmap_grid
 from structattn.pictures.svg import stack
 from structattn.syntax import Sentence

@@ -8,7 +8,7 @@ from torch import nn
 
 from structattn.explorer.answers import Answers
 from structattn.explorer.explorer_page import frozen_page
-from structattn.inspection.items import items_of
+from structattn.inspection.attention_maps import list_items
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.tasks.items import Item
 
@@ -45,7 +45,7 @@ def explore(
     """
     models = dict(model) if isinstance(model, Mapping) else {"model": model}
     answers = Answers(models, None if parser is None else MissingTrees(parser))
-    examples = items_of(items)
+    examples = list_items(items)
     frozen = answers.boot(examples, host="frozen", title=", ".join(models), frozen=True, influence=True)
     if find_spec("anywidget") is None:
         return frozen_page(frozen)

@@ -15,10 +15,9 @@ from structattn.explorer.explorer_page import frozen_page
 from structattn.explorer.protocol import MOST_WORDS, State
 from structattn.files.replacing import replace_text
 from structattn.http.request_checks import RequestError
-from structattn.inspection.figures import sentence_figures
-from structattn.inspection.items import items_of, with_found_trees
-from structattn.inspection.maps import attention_maps
+from structattn.inspection.attention_maps import add_trees, attention_maps, list_items
 from structattn.inspection.occlusion import leave_one_out
+from structattn.inspection.sentence_figures import sentence_figures
 from structattn.pictures import save
 from structattn.pictures.picture_files import FORMATS as PICTURE_FORMATS
 from structattn.pictures.picture_files import check_formats
@@ -64,7 +63,7 @@ def attention_page(
         >>> attention_page(model, "a fine film", "Fine").startswith("<!doctype html>")
         True
     """
-    items = items_of(sentences)
+    items = list_items(sentences)
     if not items:
         raise ValueError("expected at least one sentence, got none")
     longest = max(len(sentence) for item in items for sentence in sentences_of(item))
@@ -131,7 +130,7 @@ def save_plots(
         types = f"{type(folder).__name__} and {type(model).__name__}"
         raise TypeError(f"expected save_plots(folder, model, sentences): a path, then a model; got {types}")
     check_formats(formats, FORMATS)
-    items = cast("list[Item]", with_found_trees(model, items_of(sentences)))
+    items = cast("list[Item]", add_trees(model, list_items(sentences)))
     page = "html" in formats
     html = attention_page(model, items, title, name=name, influence=influence, command=command) if page else None
     endings = [ending for ending in PICTURE_FORMATS if ending in formats]

@@ -9,7 +9,7 @@ import numpy as np
 
 from structattn.data import Example
 from structattn.inspection import AttentionMap, LatentTree, Look, TreeEdit
-from structattn.inspection.names import module_titles
+from structattn.inspection.sentence_figures import title_modules
 from structattn.syntax import Sentence
 from structattn.tasks import Prediction, TaskModel
 
@@ -19,7 +19,7 @@ _LEVELS = 65535
 def look_to_json(look: Look, name: str, model: TaskModel, reads: Sequence[str]) -> dict[str, Any]:
     """One entry of ``looks``."""
     sentences = look.example.sentences
-    titles = module_titles(look.maps)
+    titles = title_modules(look.maps)
     together = model.reads_together
     latent = [None if tree is None else _latent_to_json(tree) for tree in look.latent]
     return {

@@ -11,15 +11,12 @@ from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.encoders.latent_tree import LatentTree
-    from structattn.inspection.comparisons import comparison_table, flips_page
-    from structattn.inspection.figures import (
-        attention_figure,
-        features_figure,
-        pooling_figure,
-    )
+    from structattn.inspection.attention_maps import attention_maps
+    from structattn.inspection.attention_statistics import attention_distance, attention_entropy, head_recall, summarise
+    from structattn.inspection.binned_accuracy import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
+    from structattn.inspection.comparison_tables import comparison_table, flips_page
     from structattn.inspection.hydra_figures import relation_figures
-    from structattn.inspection.looking import Look, look
-    from structattn.inspection.maps import attention_maps
+    from structattn.inspection.inspect_example import Look, look
     from structattn.inspection.occlusion import WordAttribution, attribution_figure, leave_one_out
     from structattn.inspection.phrase_attention import (
         PhraseAttention,
@@ -27,10 +24,18 @@ if TYPE_CHECKING:
         phrase_attention_figure,
         phrase_attention_table,
     )
-    from structattn.inspection.reading import structures_read
-    from structattn.inspection.scores import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
-    from structattn.inspection.summary import attention_distance, attention_entropy, head_recall, summarise
-    from structattn.inspection.tree_edits import ArcAttribution, TreeEdit, arc_influence, flipping_edits
+    from structattn.inspection.sentence_figures import (
+        attention_figure,
+        features_figure,
+        pooling_figure,
+    )
+    from structattn.inspection.structure_edits import (
+        ArcAttribution,
+        TreeEdit,
+        arc_influence,
+        flipping_edits,
+        structures_read,
+    )
     from structattn.layers.attention_map import AttentionMap
     from structattn.layers.recording import AttentionRecord, recording
 

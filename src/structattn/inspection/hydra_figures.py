@@ -60,7 +60,7 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
     related = [[(row, column) for row, column in target.nonzero().tolist()] for target in targets]
     figures = {}
     if len(config.relations) > 1:
-        every = [
+        panels = [
             Panel(
                 names,
                 names,
@@ -71,27 +71,27 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
             )
             for head, relation in enumerate(config.assignment)
         ]
-        figures["heads"] = heatmap_grid(every, columns=4, names=_RELATED)
+        figures["heads"] = heatmap_grid(panels, columns=4, names=_RELATED)
     for number, name in enumerate(config.relations):
-        own = [head for head, relation in enumerate(config.assignment) if relation == number]
-        before = f"{number + 1}-" if len(config.relations) > 1 else ""
+        heads = [head for head, relation in enumerate(config.assignment) if relation == number]
+        prefix = f"{number + 1}-" if len(config.relations) > 1 else ""
         marks = related[number]
-        matrices = {f"{relation_title(name)}: target": targets[number], "scores, mean of heads": scores[own].mean(0)}
+        matrices = {f"{relation_title(name)}: target": targets[number], "scores, mean of heads": scores[heads].mean(0)}
         panels = [Panel(names, names, matrix, title=title, marks=marks) for title, matrix in matrices.items()]
-        figures[f"{before}relation"] = heatmap_grid(
+        figures[f"{prefix}relation"] = heatmap_grid(
             panels, columns=2, limits=Limits(diverging=True), names=Names(marks="related", values="score")
         )
         title = f"{relation_title(name)}: weights, mean of heads"
-        panel = Panel(names, names, weights[own].mean(0), title=title, marks=marks)
-        figures[f"{before}attention"] = heatmap_grid([panel], names=_RELATED)
+        panel = Panel(names, names, weights[heads].mean(0), title=title, marks=marks)
+        figures[f"{prefix}attention"] = heatmap_grid([panel], names=_RELATED)
         if name in ("arc", "head", "child"):
-            heads = tree_heads(words[:, own].mean(1), subwords.num_words, kind=name)[0].tolist()
+            tree = tree_heads(words[:, heads].mean(1), subwords.num_words, kind=name)[0].tolist()
             if name == "arc" and sentence.dependency is not None and len(sentence):
                 # Undirected arcs have no root of their own: for the comparison they are given that of the other tree.
-                heads = hang_from(heads, sentence.dependency.heads.index(0) + 1)
-            figures[f"{before}tree"] = dependency_tree(
+                tree = hang_from(tree, sentence.dependency.heads.index(0) + 1)
+            figures[f"{prefix}tree"] = dependency_tree(
                 sentence.words,
-                heads,
+                tree,
                 other=sentence.dependency,
                 names=("in the scores", "given"),
                 tags=sentence.tags,
@@ -101,53 +101,29 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
 
 
 def relation_title(name: str) -> str:
-    """A readable name of a relation: an arrow from the word that attends to the word attended to.
-
-    Example:
-        >>> relation_title("head:det,case"), relation_title("child:nsubj"), relation_title("arc")
-        ('det, case → head', 'head → nsubj', 'arc')
-    """
+    """A readable name of a relation, ``det, case → head``: from the word that attends to the word attended to."""
     direction, _, labels = name.partition(":")
     shown = labels.replace(",", ", ")
     return {"head": f"{shown} → head", "child": f"head → {shown}"}.get(direction, name) if labels else name
 
 
 def hang_from(heads: Sequence[int], root: int) -> list[int]:
-    """The same undirected tree with another root.
-
-    Args:
-        heads: CoNLL ids.
-        root: the id of the new root.
-
-    Example:
-        >>> hang_from([0, 1, 2, 1], 3)
-        [2, 3, 0, 1]
-    """
-    found, word, below = list(heads), root, 0
+    """The same undirected tree with another root, in CoNLL ids."""
+    result, word, below = list(heads), root, 0
     while word:
-        above = found[word - 1]
-        found[word - 1] = below
+        above = result[word - 1]
+        result[word - 1] = below
         word, below = above, word
-    return found
+    return result
 
 
-def pretraining_figure(found: Pretraining) -> str:
-    """The loss on held-out sentences after each epoch and, for squared errors, the loss of the best constants.
-
-    Example:
-        >>> from transformers import BertConfig, BertModel
-        >>> from structattn.backbones import HydraConfig, RelationReport
-        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
-        >>> report = {"arc": RelationReport(0.1, 0.2, 0.15, 0.9, None, None, (0.5, 0.5))}
-        >>> model = HydraModel(backbone, HydraConfig(num_heads=2))
-        >>> found = Pretraining(model, 0.1, report, {}, (0.3, 0.1), {}, 1.0, True, 1.0)
-        >>> "best constant" in pretraining_figure(found)
-        True
-    """
-    config, epochs = found.model.hydra_config, [float(epoch) for epoch in range(len(found.epochs))]
-    series = [Series("heads", epochs, list(found.epochs))]
+def pretraining_figure(pretraining: Pretraining) -> str:
+    """The loss on held-out sentences after each epoch and, for squared errors, the loss of the best constants."""
+    config = pretraining.model.hydra_config
+    epochs = [float(epoch) for epoch in range(len(pretraining.epochs))]
+    series = [Series("heads", epochs, list(pretraining.epochs))]
     if config.objective == "mse":
-        reports = [found.relations[config.relations[number]] for number in config.assignment]
+        reports = [pretraining.relations[config.relations[number]] for number in config.assignment]
         scale = config.target_scale**2 / len(reports)
         constant = scale * sum(report.constant_error for report in reports)
         of_sentence = scale * sum(report.sentence_constant_error for report in reports)

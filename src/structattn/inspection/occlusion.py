@@ -10,7 +10,7 @@ from torch import nn
 
 from structattn.data import Example
 from structattn.errors import ConfigError
-from structattn.inspection.items import first_with, vocabulary_of
+from structattn.inspection.attention_maps import find_module_with, find_vocabulary
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.tasks import Prediction
@@ -67,42 +67,38 @@ def leave_one_out(
         >>> vocabulary = sa.Vocabulary(["dull", "fine"])
         >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
         >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
-        >>> (found,) = leave_one_out(model, "fine film")
-        >>> found.sentence.words, found.changes[1]  # the model does not know "film" anyway
+        >>> (attribution,) = leave_one_out(model, "fine film")
+        >>> attribution.sentence.words, attribution.changes[1]  # the model does not know "film" anyway
         (('fine', 'film'), 0.0)
     """
-    replacement = _unknown_word(model) if replacement is None else replacement
-    given = _with_trees(model, item if isinstance(item, Example) else Example(sentences_of(item)))
+    replacement = _choose_unknown_word(model) if replacement is None else replacement
+    example = _add_trees(model, item if isinstance(item, Example) else Example(sentences_of(item)))
     occluded = [
-        replace_sentence(given, number, occlude(sentence, place, replacement))
-        for number, sentence in enumerate(given.sentences)
-        for place in range(len(sentence))
+        replace_sentence(example, number, occlude(sentence, position, replacement))
+        for number, sentence in enumerate(example.sentences)
+        for position in range(len(sentence))
     ]
-    first, *others = answers_to(model, [given, *occluded], batch_size)
-    target = first.label if label is None else label
-    if target is not None and target not in first.probabilities:
-        raise ConfigError(f"unknown label {target!r}; expected one of {', '.join(first.probabilities)}")
-    changes = iter([value_of(first, target) - value_of(other, target) for other in others])
-    answer = first.answer if target is None else target
+    prediction, *changed = predict_answers(model, [example, *occluded], batch_size)
+    target = prediction.label if label is None else label
+    if target is not None and target not in prediction.probabilities:
+        raise ConfigError(f"unknown label {target!r}; expected one of {', '.join(prediction.probabilities)}")
+    value = read_value(prediction, target)
+    changes = iter([value - read_value(without_word, target) for without_word in changed])
+    answer = prediction.answer if target is None else target
     return tuple(
-        WordAttribution(sentence, answer, tuple(next(changes) for _ in sentence.words)) for sentence in given.sentences
+        WordAttribution(sentence, answer, tuple(next(changes) for _ in sentence.words))
+        for sentence in example.sentences
     )
 
 
-def occlude(sentence: Sentence, place: int, replacement: str) -> Sentence:
-    """The same sentence with another word at a position, in its text and its phrase tree too.
-
-    Example:
-        >>> found = occlude(Sentence.from_text("Don't stop."), 0, "?")
-        >>> found.words, found.metadata["text"]
-        (('?', "n't", 'stop', '.'), "?n't stop.")
-    """
-    words = (*sentence.words[:place], replacement, *sentence.words[place + 1 :])
+def occlude(sentence: Sentence, position: int, replacement: str) -> Sentence:
+    """The same sentence with another word at a position, in its text and its phrase tree too."""
+    words = (*sentence.words[:position], replacement, *sentence.words[position + 1 :])
     phrases, metadata = sentence.constituency, dict(sentence.metadata)
     text = metadata.pop("text", None)
     if text is not None:
         try:
-            start, end = align_words(sentence.words, text)[place]
+            start, end = align_words(sentence.words, text)[position]
         except ValueError:
             pass  # Models do not read a text that lacks some of its words, such as those of contractions.
         else:
@@ -118,12 +114,15 @@ def replace_sentence(example: Example, number: int, sentence: Sentence) -> Examp
     return replace(example, sentences=(*example.sentences[:number], sentence, *example.sentences[number + 1 :]))
 
 
-def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = None) -> str:
+def attribution_figure(attributions: Sequence[WordAttribution], *, title: str | None = None) -> str:
     """One coloured row for each sentence, labelled with the answer; the colours are symmetric around 0.
 
     Args:
-        found: the result of ``leave_one_out``.
+        attributions: the result of ``leave_one_out``.
         title: a heading.
+
+    Returns:
+        An SVG text, with the numbers unless a sentence has more than 40 words.
 
     Raises:
         ValueError: if there is no sentence.
@@ -133,39 +132,21 @@ def attribution_figure(found: Sequence[WordAttribution], *, title: str | None = 
         >>> "not" in svg and "0.5" in svg
         True
     """
-    panels = [Panel((_said(one.answer),), one.sentence.words, [one.changes], title="") for one in found]
+    panels = [
+        Panel((_format_answer(part.answer),), part.sentence.words, [part.changes], title="") for part in attributions
+    ]
     return heatmap_grid(
         panels,
         columns=1,
         title=title,
         limits=Limits(diverging=True),
         names=Names(rows="prediction", columns="word", values="attribution"),
-        show_values=max((len(one.changes) for one in found), default=0) <= _MOST_NUMBERS,
+        show_values=max((len(part.changes) for part in attributions), default=0) <= _MOST_NUMBERS,
     )
 
 
-def _with_trees(model: nn.Module, example: Example) -> Example:
-    """The example as the model encodes it: a parser must not see the unknown word."""
-    task_model = first_with(model, "with_trees")
-    return example if task_model is None else task_model.with_trees([example])[0]
-
-
-def _unknown_word(model: nn.Module) -> str:
-    backbone = first_with(model, "unknown_word")
-    if backbone is not None:
-        return str(backbone.unknown_word)
-    word, known = "<unk>", vocabulary_of(model)
-    while known is not None and word in known:
-        word = f"<{word}>"
-    return word
-
-
-def answers_to(model: nn.Module, examples: list[Example], batch_size: int) -> list[Prediction]:
-    """The predicted labels or scores.
-
-    Raises:
-        ConfigError: if the model answers with texts, or has no ``predict``.
-    """
+def predict_answers(model: nn.Module, examples: list[Example], batch_size: int) -> list[Prediction]:
+    """The predicted labels or scores; an error if the model answers with texts, or has no ``predict``."""
     predict = getattr(model, "predict", None)
     answers: list[Prediction] = [] if predict is None else predict(examples, batch_size=batch_size)
     if not answers or answers[0].text is not None:
@@ -173,10 +154,26 @@ def answers_to(model: nn.Module, examples: list[Example], batch_size: int) -> li
     return answers
 
 
-def _said(answer: str | float) -> str:
-    return answer if isinstance(answer, str) else f"{answer:.2f}"
-
-
-def value_of(answer: Prediction, target: str | None) -> float:
+def read_value(prediction: Prediction, target: str | None) -> float:
     """The probability of a class, or the score if there are no classes."""
-    return float(answer.score or 0.0) if target is None else answer.probabilities[target]
+    return float(prediction.score or 0.0) if target is None else prediction.probabilities[target]
+
+
+def _add_trees(model: nn.Module, example: Example) -> Example:
+    """The example as the model encodes it: a parser must not see the unknown word."""
+    task_model = find_module_with("with_trees", model)
+    return example if task_model is None else task_model.with_trees([example])[0]
+
+
+def _choose_unknown_word(model: nn.Module) -> str:
+    backbone = find_module_with("unknown_word", model)
+    if backbone is not None:
+        return str(backbone.unknown_word)
+    word, vocabulary = "<unk>", find_vocabulary(model)
+    while vocabulary is not None and word in vocabulary:
+        word = f"<{word}>"
+    return word
+
+
+def _format_answer(answer: str | float) -> str:
+    return answer if isinstance(answer, str) else f"{answer:.2f}"

@@ -87,13 +87,13 @@ def phrase_attention(model: TaskModel, examples: Sequence[Example], *, batch_siz
         raise ConfigError("expected at least one example, got none")
     sums: dict[tuple[Kind, nn.Module], _Sum] = {}
     for start in range(0, len(examples), batch_size):
-        chosen = examples[start : start + batch_size]
+        part = examples[start : start + batch_size]
         if model.task.answer == "text":
-            for example in chosen:
+            for example in part:
                 if not isinstance(example.label, str):
                     raise ConfigError(f"{example.describe()} has no text for the decoder to read")
-        for kind, module, found in _looked(model, model.collate(chosen)):
-            sums.setdefault((kind, module), _Sum()).add(*found)
+        for kind, module, shares in _measure(model, model.collate(part)):
+            sums.setdefault((kind, module), _Sum()).add(*shares)
     if not sums:
         raise ConfigError("expected a model that attends over words and phrases, as tree_transformer does, got none")
     layers = Counter[Kind]()
@@ -105,7 +105,13 @@ def phrase_attention(model: TaskModel, examples: Sequence[Example], *, batch_siz
 
 
 def phrase_attention_table(rows: Sequence[PhraseAttention]) -> list[list[str]]:
-    """A header and a line for each layer, and for all layers of a kind, with the smallest and largest head.
+    """A table of the layers: the share on phrases, that of uniform attention, their ratio, the lowest and highest head.
+
+    Args:
+        rows: the result of ``phrase_attention``.
+
+    Returns:
+        A header, a line for each layer, and one for all layers of a kind if there are several.
 
     Example:
         >>> for line in phrase_attention_table([PhraseAttention("cross", 1, (0.6, 0.7), 0.4, 120)]):
@@ -115,17 +121,24 @@ def phrase_attention_table(rows: Sequence[PhraseAttention]) -> list[list[str]]:
     """
     lines = [["attention", "on phrases", "uniform", "ratio", "lowest head", "highest head", "queries"]]
     for kind in ("self", "cross"):
-        own = [row for row in rows if row.kind == kind]
-        lines += [_line(row.name, row.shares, row.uniform, queries=row.queries) for row in own]
-        if len(own) > 1:
-            heads = [share for row in own for share in row.shares]
-            uniform = statistics.fmean(row.uniform for row in own)
-            lines.append(_line(f"{kind}-attention", heads, uniform, queries=own[0].queries))
+        layers = [row for row in rows if row.kind == kind]
+        lines += [_line(row.name, row.shares, row.uniform, queries=row.queries) for row in layers]
+        if len(layers) > 1:
+            heads = [share for row in layers for share in row.shares]
+            uniform = statistics.fmean(row.uniform for row in layers)
+            lines.append(_line(f"{kind}-attention", heads, uniform, queries=layers[0].queries))
     return lines
 
 
 def phrase_attention_figure(rows: Sequence[PhraseAttention], *, title: str | None = None) -> str:
     """Bars of each layer's share, with a line from its lowest head to its highest, beside the uniform share.
+
+    Args:
+        rows: the result of ``phrase_attention``.
+        title: a heading.
+
+    Returns:
+        An SVG text.
 
     Raises:
         ValueError: for no rows.
@@ -147,20 +160,9 @@ def phrase_attention_figure(rows: Sequence[PhraseAttention], *, title: str | Non
 def phrase_share(
     weights: Float[Tensor, "head query key"], num_words: int, *, allowed: Float[Tensor, "query key"] | None = None
 ) -> tuple[Float[Tensor, " head"], float]:
-    """The share of all attention that goes to phrases, by head, and its value under uniform attention.
+    """The share of all attention that goes to phrases, by head, and its value under uniform attention to allowed keys.
 
-    ``rho = sum P[phrase columns] / sum P``, as in the paper's table 4 on cross-attention; 0 where there is no
-    attention at all.
-
-    Args:
-        weights: rows are queries, columns keys, words first, then phrases, without padding.
-        num_words: how many columns are words.
-        allowed: 1 where a query may attend to a key; everywhere if ``None``.
-
-    Example:
-        >>> weights = torch.tensor([[[0.5, 0.25, 0.25], [1.0, 0.0, 0.0]]])
-        >>> phrase_share(weights, 2)
-        (tensor([0.1250]), 0.3333333432674408)
+    The first ``num_words`` keys are words, the others phrases. 0 where there is no attention at all.
     """
     uniform = torch.ones_like(weights[0]) if allowed is None else allowed
     uniform = uniform / uniform.sum(-1, keepdim=True).clamp(min=1)
@@ -197,7 +199,7 @@ class _Sum:
         return tuple(shares.tolist()), self.uniform / self.queries, self.queries
 
 
-def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Tensor, float, int]]]:
+def _measure(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Tensor, float, int]]]:
     """For each module that attends to phrases and each sentence: shares of heads, uniform share, number of queries."""
     batch = batch.to(model.device)
     with recording(model) as records:
@@ -210,7 +212,7 @@ def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Ten
         kind: Kind | None = getattr(module, "attends_to_phrases", None)
         if trees is None or kind is None or record.weights.shape[-1] != trees.mask.shape[1]:
             continue
-        allowed = _allowed(module, source) if kind == "self" else _read(batch.outputs != 0, source)
+        allowed = _allowed_nodes(module, source) if kind == "self" else _read_nodes(batch.outputs != 0, source)
         for row, real in enumerate(allowed.cpu()):
             queries = real[:, trees.num_leaves :].any(-1)
             columns = trees.mask[row].cpu()
@@ -221,7 +223,7 @@ def _looked(model: Any, batch: Any) -> Iterator[tuple[Kind, nn.Module, tuple[Ten
                 yield kind, module, (*phrase_share(weights, words, allowed=permitted), int(queries.sum()))
 
 
-def _allowed(attention: Any, source: SentenceBatch) -> Bool[Tensor, "batch node node"]:
+def _allowed_nodes(attention: Any, source: SentenceBatch) -> Bool[Tensor, "batch node node"]:
     trees = source.require("constituency", wanted_by="TreeAttention")
     allowed = trees.mask[:, :, None] & trees.mask[:, None, :]
     permitted = None if attention.prior is None else attention.prior(source).allowed
@@ -229,6 +231,6 @@ def _allowed(attention: Any, source: SentenceBatch) -> Bool[Tensor, "batch node 
     return allowed if permitted is None else allowed & permitted[:, 0]
 
 
-def _read(steps: Bool[Tensor, "batch step"], source: SentenceBatch) -> Bool[Tensor, "batch step node"]:
+def _read_nodes(steps: Bool[Tensor, "batch step"], source: SentenceBatch) -> Bool[Tensor, "batch step node"]:
     trees = source.require("constituency", wanted_by="TreeCrossAttention")
     return steps[:, :, None] & trees.mask[:, None, :]

@@ -6,8 +6,7 @@ from structattn.data import Example, collate
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.latent_tree import LatentTree, read_latent_trees
 from structattn.errors import ConfigError
-from structattn.inspection.items import reads_together
-from structattn.inspection.maps import maps_of_pass, own_maps
+from structattn.inspection.attention_maps import find_custom_maps, make_maps, reads_together
 from structattn.layers.attention_map import AttentionMap
 from structattn.layers.recording import recording_passes
 from structattn.tasks import Prediction, TaskModel
@@ -41,6 +40,9 @@ def look(model: TaskModel, item: Item) -> Look:
         model: a model of a task, as ``structattn.load`` returns it.
         item: an example, a sentence, a text, or a pair of these.
 
+    Returns:
+        The prediction, the maps and the latent trees, with the example as the model read it.
+
     Raises:
         ConfigError: if the model has no sentence encoder.
         MissingStructure: if a sentence lacks a tree that the model needs, and the model has no parser.
@@ -51,13 +53,13 @@ def look(model: TaskModel, item: Item) -> Look:
         >>> import structattn as sa
         >>> vocabulary = sa.Vocabulary(["dull", "fine"])
         >>> encoder = sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4)
-        >>> found = look(sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary), "fine film")
-        >>> [(one.kind, one.columns) for one in found.maps], sorted(found.answer.probabilities)
+        >>> result = look(sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary), "fine film")
+        >>> [(attention.kind, attention.columns) for attention in result.maps], sorted(result.answer.probabilities)
         ([('pooling', ('fine', 'film'))], ['negative', 'positive'])
     """
-    encoder = encoder_of(model)
+    encoder = require_encoder(model)
     (example,) = model.with_trees([example_of(item, 0, model.task)])
-    maps = own_maps(model, example)
+    maps = find_custom_maps(model, example)
     if maps is not None:
         (answer,) = model.predict([example])
     else:
@@ -65,31 +67,19 @@ def look(model: TaskModel, item: Item) -> Look:
             (answer,) = model.predict([example])
         # Where a long example's memory was estimated first, the answer's passes are the last ones.
         answering = passes[-1:] if reads_together(model) else passes[-len(example.sentences) :]
-        maps = [found for place, one in enumerate(answering) for found in maps_of_pass(one, [place], model)]
-    return Look(example, answer, tuple(maps), _latent(model, encoder, example))
+        maps = [part for number, one_pass in enumerate(answering) for part in make_maps(one_pass, [number], model)]
+    return Look(example, answer, tuple(maps), _latent_trees(model, encoder, example))
 
 
-def encoder_of(model: TaskModel) -> SentenceEncoder:
-    """The sentence encoder of a model.
-
-    Raises:
-        ConfigError: if it has no sentence encoder.
-    """
+def require_encoder(model: TaskModel) -> SentenceEncoder:
+    """The sentence encoder of a model; an error if it has none."""
     encoder: SentenceEncoder = model.encoder
     if not hasattr(encoder, "pooler"):
         raise ConfigError(f"expected a model with a sentence encoder, got one of task {model.task.name!r} without")
     return encoder
 
 
-def reads_subwords(model: TaskModel) -> bool:
-    """Whether the sentence vector is one state of a backbone, so that there are subwords and no words.
-
-    This is the state of the first token, or of a decoder's last token.
-    """
-    return getattr(encoder_of(model).embedder, "nodes", "words") == "text"
-
-
-def _latent(model: TaskModel, encoder: SentenceEncoder, example: Example) -> tuple[LatentTree | None, ...]:
+def _latent_trees(model: TaskModel, encoder: SentenceEncoder, example: Example) -> tuple[LatentTree | None, ...]:
     if not encoder.has_latent_trees or model.vocabulary is None:
         return (None,) * len(example.sentences)
     batch = collate(example.sentences, model.vocabulary).to(model.device)

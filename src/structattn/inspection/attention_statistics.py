@@ -50,7 +50,11 @@ def attention_distance(
 def attention_entropy(attention_map: AttentionMap) -> Float[Tensor, " head"]:
     r"""The mean entropy of each head's rows in bits: 0 if all weight is on one word, ``log2 n`` if it is uniform.
 
-    Queries that attend to nothing do not count; a head without any other query gets NaN.
+    Args:
+        attention_map: weights of any queries and keys.
+
+    Returns:
+        One number per head. Queries that attend to nothing do not count; a head without any other query gets NaN.
 
     Example:
         >>> weights = torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
@@ -65,12 +69,13 @@ def attention_entropy(attention_map: AttentionMap) -> Float[Tensor, " head"]:
 def head_recall(attention_map: AttentionMap, heads: Sequence[int]) -> Float[Tensor, " head"]:
     """How often the strongest key of a word is its syntactic head, for each attention head.
 
-    Words whose head is the root do not count, because the root is not a key; nor do words that attend to nothing.
-    Ties are shared: a uniform row counts as ``1 / n``.
-
     Args:
         attention_map: weights between the words of a sentence.
         heads: CoNLL ids, 0 for the root.
+
+    Returns:
+        One share per head, from 0 to 1. Ties are shared: a uniform row counts as ``1 / n``. Words whose head is the
+        root do not count, because the root is not a key; nor do words that attend to nothing. NaN if none counts.
 
     Raises:
         ValueError: if there is not one head for each query.
@@ -86,17 +91,22 @@ def head_recall(attention_map: AttentionMap, heads: Sequence[int]) -> Float[Tens
     strongest = weights == weights.amax(-1, keepdim=True) if weights.shape[-1] else weights.bool()
     dependents = torch.tensor([word for word, head in enumerate(heads) if head > 0], dtype=torch.long)
     targets = torch.tensor([head - 1 for head in heads if head > 0], dtype=torch.long)
-    found = (strongest / strongest.sum(-1, keepdim=True).clamp(min=1))[:, dependents, targets]
-    return _mean_over_queries(found, weights[:, dependents])
+    recall = (strongest / strongest.sum(-1, keepdim=True).clamp(min=1))[:, dependents, targets]
+    return _mean_over_queries(recall, weights[:, dependents])
 
 
 def summarise(maps: Sequence[AttentionMap]) -> list[list[Any]]:
     """One row per attention head, averaged over sentences: a table for ``pictures.table``.
 
-    The columns are module, head, mean distance in words, mean distance in the dependency tree, entropy in bits, and how
-    often the strongest key is the syntactic head. The tree's columns are averaged over the sentences that have a
-    tree, and stay empty if there is none. For a map over subwords, the entropy is over subwords, and all else over
-    words, see ``AttentionMap.of_words``.
+    Args:
+        maps: maps of any sentences, as ``attention_maps`` returns them. Those of a module are grouped by its name and
+            the names of its heads; gates and poolers are left out. For a map over subwords, the entropy is over
+            subwords, and all else over words, see ``AttentionMap.of_words``.
+
+    Returns:
+        A header, then one row for each head: module, head, mean distance in words, mean distance in the dependency
+        tree, entropy in bits, and how often the strongest key is the syntactic head. The columns about trees are
+        averaged over the sentences that have one, and stay empty if there is none.
 
     Example:
         >>> weights = torch.tensor([[[0.5, 0.5], [1.0, 0.0]]])
@@ -106,18 +116,18 @@ def summarise(maps: Sequence[AttentionMap]) -> list[list[Any]]:
     """
     header = ["module", "head", "distance in words", "distance in the tree", "entropy in bits", "finds syntactic head"]
     groups: dict[tuple[str, tuple[str, ...]], list[AttentionMap]] = {}
-    for found in maps:
-        if found.kind == "attention":
-            groups.setdefault((found.name, found.head_names), []).append(found)
+    for attention_map in maps:
+        if attention_map.kind == "attention":
+            groups.setdefault((attention_map.name, attention_map.head_names), []).append(attention_map)
     rows: list[list[Any]] = [header]
     for (name, head_names), group in groups.items():
-        square = [found.of_words() for found in group if len(found.rows) == len(found.columns)]
-        trees = [(found, tree) for found in square if (tree := tree_of(found)) is not None]
+        square = [part.of_words() for part in group if len(part.rows) == len(part.columns)]
+        trees = [(part, tree) for part in square if (tree := find_tree(part)) is not None]
         columns = [
-            _average([attention_distance(found) for found in square]),
-            _average([attention_distance(found, tree.distances()) for found, tree in trees]),
-            _average([attention_entropy(found) for found in group]),
-            _average([head_recall(found, tree.heads) for found, tree in trees]),
+            _average([attention_distance(part) for part in square]),
+            _average([attention_distance(part, tree.distances()) for part, tree in trees]),
+            _average([attention_entropy(part) for part in group]),
+            _average([head_recall(part, tree.heads) for part, tree in trees]),
         ]
         for head, head_name in enumerate(head_names):
             values = [column[head] if column else math.nan for column in columns]
@@ -127,7 +137,7 @@ def summarise(maps: Sequence[AttentionMap]) -> list[list[Any]]:
     return rows
 
 
-def tree_of(attention_map: AttentionMap) -> DependencyTree | None:
+def find_tree(attention_map: AttentionMap) -> DependencyTree | None:
     """The dependency tree of the map's sentence, if there is one and the map is about its words."""
     sentence = attention_map.sentence
     if sentence is None or sentence.dependency is None or len(sentence) != len(attention_map.rows):

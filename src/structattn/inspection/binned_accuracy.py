@@ -36,8 +36,19 @@ class BinnedAccuracy:
 def num_attractors(example: Example) -> int:
     """The number of attractors between subject and verb, from the metadata of agreement data.
 
+    Args:
+        example: an example of the task ``agreement``, as the readers of its data and ``agreement_treebank`` make it.
+
+    Returns:
+        The number in the metadata of its first sentence that has one.
+
     Raises:
-        ValueError: if the metadata lack it.
+        ValueError: if no sentence has one.
+
+    Example:
+        >>> from structattn.syntax import Sentence
+        >>> num_attractors(Example([Sentence(["the", "keys"], metadata={"attractors": "2"})]))
+        2
     """
     for sentence in example.sentences:
         if "attractors" in sentence.metadata:
@@ -60,32 +71,46 @@ def binned_accuracy(
         value: the value by which examples are binned.
         edges: where the bins begin; the last one is open.
 
+    Returns:
+        For each system, mean and standard deviation over its runs in each bin that is not empty.
+
     Raises:
         ParseError: for a malformed prediction file.
-        ValueError: if a file lacks an example, or ``edges`` do not increase.
+        ValueError: if a file lacks an example, an example lies below the first edge, or ``edges`` do not increase.
+
+    Example:
+        >>> import tempfile
+        >>> from structattn.files.json_yaml import write_json_lines
+        >>> from structattn.syntax import Sentence
+        >>> examples = [Example([Sentence(["so"])], "a", id="0"), Example([Sentence(["so"] * 12)], "b", id="1")]
+        >>> file = Path(tempfile.mkdtemp(), "dev.jsonl")
+        >>> write_json_lines(file, [{"id": part.id, "gold": part.label, "predicted": "a"} for part in examples])
+        >>> result = binned_accuracy({"all a": [file]}, examples)
+        >>> result.names, result.counts, result.series[0].y
+        (('0–9', '10–19'), (1, 1), [1.0, 0.0])
     """
     if not edges or list(edges) != sorted(set(edges)):
         raise ValueError(f"edges must increase; got {list(edges)}")
     bins: list[list[str]] = [[] for _ in edges]
     for index, example in enumerate(examples):
-        place = bisect.bisect_right(edges, value(example)) - 1
-        if place < 0:
+        number = bisect.bisect_right(edges, value(example)) - 1
+        if number < 0:
             raise ValueError(f"{example.describe(index)} has value {value(example)}, below the first edge {edges[0]}")
-        bins[place].append(example.id or str(index))
-    kept = [place for place, ids in enumerate(bins) if ids]
+        bins[number].append(example.id or str(index))
+    filled = [number for number, ids in enumerate(bins) if ids]
     series = []
     for system, files in predictions.items():
-        runs = [_accuracies(file, [bins[place] for place in kept]) for file in files]
+        runs = [_accuracies(file, [bins[number] for number in filled]) for file in files]
         columns = list(zip(*runs, strict=True))
         errors = [statistics.stdev(column) for column in columns] if len(runs) > 1 else None
         means = [statistics.fmean(column) for column in columns]
         series.append(Series(system, list(range(len(means))), means, errors=errors))
-    names = tuple(_bin_name(edges, place) for place in kept)
-    return BinnedAccuracy(names, tuple(len(bins[place]) for place in kept), tuple(series))
+    names = tuple(_name_bin(edges, number) for number in filled)
+    return BinnedAccuracy(names, tuple(len(bins[number]) for number in filled), tuple(series))
 
 
 def accuracy_figure(
-    found: BinnedAccuracy,
+    accuracy: BinnedAccuracy,
     *,
     x_label: str = "words in the sentence",
     title: str | None = None,
@@ -94,23 +119,26 @@ def accuracy_figure(
     """Accuracy against length, or another binned value, with deviations over seeds and the size of each bin.
 
     Args:
-        found: accuracies in bins.
+        accuracy: the result of ``binned_accuracy``.
         x_label: name of the binned value.
         title: a heading.
-        width: width of the plot, without margins.
+        width: width of the plot in pixels, without margins.
+
+    Returns:
+        An SVG text.
 
     Example:
-        >>> found = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
-        >>> "n = 3" in accuracy_figure(found)
+        >>> accuracy = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
+        >>> "n = 3" in accuracy_figure(accuracy)
         True
     """
     return line_chart(
-        found.series,
+        accuracy.series,
         title=title,
         x_label=x_label,
         y_label="accuracy",
-        x_names=found.names,
-        counts=found.counts,
+        x_names=accuracy.names,
+        counts=accuracy.counts,
         percent=True,
         width=width,
     )
@@ -125,7 +153,9 @@ def _accuracies(file: FileName, bins: Sequence[Sequence[str]]) -> list[float]:
     return [sum(correct[name] for name in ids) / len(ids) for ids in bins]
 
 
-def _bin_name(edges: Sequence[int], place: int) -> str:
-    if place + 1 == len(edges):
-        return f"{edges[place]}+"
-    return f"{edges[place]}" if edges[place + 1] == edges[place] + 1 else f"{edges[place]}–{edges[place + 1] - 1}"
+def _name_bin(edges: Sequence[int], number: int) -> str:
+    first = edges[number]
+    if number + 1 == len(edges):
+        return f"{first}+"
+    last = edges[number + 1] - 1
+    return f"{first}" if last == first else f"{first}–{last}"

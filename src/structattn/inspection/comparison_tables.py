@@ -105,6 +105,9 @@ def comparison_table(comparison: Comparison, layout: str) -> str:
         comparison: the result of ``structattn.compare``.
         layout: ``"markdown"`` or ``"latex"``.
 
+    Returns:
+        A table of systems in lines, with its caption below or in its environment.
+
     Raises:
         ConfigError: for any other layout.
 
@@ -156,8 +159,19 @@ def flips_page(comparison: Comparison) -> str:
     Args:
         comparison: the result of ``structattn.compare``.
 
+    Returns:
+        An HTML document: all systems, then for each pair the examples that flipped, the largest changes first.
+
     Raises:
         ConfigError: for a single system.
+
+    Example:
+        >>> from structattn.training import Comparison, Difference, Group, Significance
+        >>> groups = (Group("plain", (), (0.8,), 0.8, None), Group("disan", (), (0.9,), 0.9, None))
+        >>> flips = (Flip("7", ("a fine film",), "pos", ("neg",), ("pos",), True),)
+        >>> difference = Difference("plain", "disan", Significance(0.1, 0.0, 0.2, 0.04, None), flips)
+        >>> "a fine film" in flips_page(Comparison("accuracy", "dev", 10, groups, (difference,)))
+        True
     """
     if not comparison.differences:
         raise ConfigError("examples that flipped: expected at least two systems to compare, got one")
@@ -200,17 +214,12 @@ def _flip_rows(flips: Sequence[Flip], difference: Difference) -> list[list[str]]
     rows = [["example", *names, "gold", difference.first, difference.second]]
     for flip in flips:
         shown = [*flip.texts, *[""] * (texts - len(flip.texts))]
-        rows.append([flip.id, *shown, *(answers_in_words(one) for one in ((flip.gold,), flip.first, flip.second))])
+        rows.append([flip.id, *shown, *map(format_answers, ((flip.gold,), flip.first, flip.second))])
     return rows
 
 
-def answers_in_words(answers: Sequence[str | float]) -> str:
-    """The answers of several runs in short: scores one by one, labels with how many runs gave them.
-
-    Example:
-        >>> answers_in_words(["pos", "neg", "pos"]), answers_in_words(["pos"]), answers_in_words([3.25, 4.0])
-        ('pos ×2, neg', 'pos', '3.25 4.00')
-    """
+def format_answers(answers: Sequence[str | float]) -> str:
+    """The answers of several runs in short: ``3.25 4.00``, or with how many runs gave them ``pos ×2, neg``."""
     if any(isinstance(answer, float) for answer in answers):
         return " ".join(f"{answer:.2f}" for answer in answers)
     return ", ".join(f"{answer} ×{count}" if count > 1 else f"{answer}" for answer, count in Counter(answers).items())

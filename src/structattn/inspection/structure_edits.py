@@ -1,0 +1,273 @@
+"""The effect of changed structures on an answer: which a model reads, what arcs contribute, which edits flip it."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import torch
+from torch import Tensor
+
+from structattn.data import Example
+from structattn.errors import ConfigError, MissingStructure
+from structattn.inspection.inspect_example import look
+from structattn.inspection.occlusion import predict_answers, read_value, replace_sentence
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
+from structattn.tasks import Prediction, TaskModel
+from structattn.tasks.items import Item, example_of
+
+STRUCTURES = ("order", "dependency", "constituency")
+
+_WORDS = ("the", "keys", "near", "a", "cabinet")
+_CHAIN, _STAR = (0, 1, 2, 3, 4), (3, 3, 0, 3, 3)
+_LEFT, _RIGHT = (((0, 5), (0, 4), (0, 3), (0, 2)), ((0, 5), (1, 5), (2, 5)))
+# The sum over words in another order may differ in the last bits.
+_ROUNDING = 1e-5
+
+
+@dataclass(frozen=True)
+class ArcAttribution:
+    """Attribution of a prediction to the arcs of a dependency tree.
+
+    Attributes:
+        sentence: the sentence, with its tree.
+        answer: the class whose probability is attributed, or the predicted score.
+        changes: for each word the drop in probability (or score) when its arc is lifted; ``None`` for roots, which have
+            no arc to lift. Positive: the arc is evidence for the answer.
+    """
+
+    sentence: Sentence
+    answer: str | float
+    changes: tuple[float | None, ...]
+
+
+@dataclass(frozen=True)
+class TreeEdit:
+    """One edit of a tree, and the answer to the sentence with the new tree.
+
+    Attributes:
+        sentence: the index of the sentence within its example.
+        word: the word that was moved or made the root, from 0.
+        head: CoNLL id of its new head; 0 for a new root.
+        tree: the new tree.
+        prediction: the answer.
+    """
+
+    sentence: int
+    word: int
+    head: int
+    tree: DependencyTree
+    prediction: Prediction
+
+
+def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tuple[ArcAttribution, ...]:
+    r"""Attribute a prediction to dependency arcs: the drop in probability when an arc is lifted to the grandparent.
+
+    .. math:: I_i = p(y \mid w, h_1 \ldots h_n) - p(y \mid w, h_1 \ldots h_{h_i} \ldots h_n)
+
+    Word *i*, with all words below it, is attached to the head of its head instead; a word below the root becomes a
+    second root. Lifting is the operation of Nivre and Nilsson (2005), section 2. This takes one prediction per arc.
+
+    Args:
+        model: predicts a label or a score.
+        item: example, sentence, text, or a pair of these.
+        batch_size: predictions per batch.
+
+    Returns:
+        One for each sentence of the example.
+
+    Raises:
+        ConfigError: if the model answers with texts or trees.
+        MissingStructure: if a sentence has no dependency tree, and the model has no parser.
+        TypeError: if the item is none of the above.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dogs", "loud"])
+        >>> encoder = sa.encoders.build("dependency_tree_lstm", vocab_size=len(vocabulary), dim=4)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> sentence = sa.Sentence(["loud", "dogs"], dependency=sa.DependencyTree([2, 0]))
+        >>> (attribution,) = arc_influence(model, sentence)
+        >>> attribution.changes[0] != 0, attribution.changes[1]
+        (True, None)
+    """
+    example = _add_trees(model, item)
+    lifted = [
+        _edit(example, number, tree.moved(word, tree.heads[head - 1]))
+        for number, tree in _list_trees(example)
+        for word, head in enumerate(tree.heads)
+        if head
+    ]
+    prediction, *changed = predict_answers(model, [example, *lifted], batch_size)
+    value = read_value(prediction, prediction.label)
+    changes = (value - read_value(without_arc, prediction.label) for without_arc in changed)
+    return tuple(
+        ArcAttribution(sentence, prediction.answer, tuple(next(changes) if head else None for head in tree.heads))
+        for sentence, (_, tree) in zip(example.sentences, _list_trees(example), strict=True)
+    )
+
+
+def flipping_edits(
+    model: TaskModel, item: Item, *, part: range | None = None, batch_size: int = 64
+) -> tuple[TreeEdit, ...]:
+    """The single edits of dependency trees that change the predicted label, the most probable new answer first.
+
+    Every word but the roots is tried below every other head that makes a tree, see ``DependencyTree.moved``, and every
+    word as the root, see ``DependencyTree.rerooted``. Their number grows with the square of the length; those of a long
+    text can be tried in parts.
+
+    Args:
+        model: predicts a label or a score.
+        item: example, sentence, text, or a pair of these.
+        part: which of the edits are tried, as indices below their number; all by default.
+        batch_size: predictions per batch.
+
+    Returns:
+        The edits that flip the label; for a score all edits, the largest change first.
+
+    Raises:
+        ConfigError: if the model answers with texts or trees.
+        MissingStructure: if a sentence has no dependency tree, and the model has no parser.
+        TypeError: if the item is none of the above.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["dogs", "loud"])
+        >>> encoder = sa.encoders.build("transformer", vocab_size=len(vocabulary), dim=4, num_heads=2)
+        >>> model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+        >>> flipping_edits(model, sa.Sentence(["loud", "dogs"], dependency=sa.DependencyTree([2, 0])))  # reads no tree
+        ()
+    """
+    example = _add_trees(model, item)
+    moves = [(number, tree, move) for number, tree in _list_trees(example) for move in _list_moves(tree)]
+    moves = moves if part is None else [moves[index] for index in part]
+    edits = [(number, *move, _moved(tree, *move)) for number, tree, move in moves]
+    edited = [_edit(example, number, tree) for number, _, _, tree in edits]
+    prediction, *changed = predict_answers(model, [example, *edited], batch_size)
+    results = [TreeEdit(*edit, prediction=new) for edit, new in zip(edits, changed, strict=True)]
+    if prediction.label is None:
+        score = float(prediction.answer)
+        return tuple(sorted(results, key=lambda edit: -abs(float(edit.prediction.answer) - score)))
+    flipped = [edit for edit in results if edit.prediction.label != prediction.label]
+    return tuple(sorted(flipped, key=lambda edit: -read_value(edit.prediction, edit.prediction.label)))
+
+
+def structures_read(model: TaskModel) -> tuple[str, ...]:
+    """Which structures of a sentence, besides its words, the answer or the attention of a model depends on.
+
+    The model answers a sentence of five words twice, with two trees that have little in common; if nothing differs, it
+    does not read them. It reads the order if the answer to the reversed sentence, with the same trees, differs.
+
+    Args:
+        model: a model of a task.
+
+    Returns:
+        Any of ``"order"``, ``"dependency"`` and ``"constituency"``.
+
+    Raises:
+        ConfigError: if the model needs a relation between words that no tree has, or has no sentence encoder.
+
+    Example:
+        >>> import structattn as sa
+        >>> vocabulary = sa.Vocabulary(["a", "cabinet", "keys", "near", "the"])
+        >>> encoder = sa.encoders.build("dependency_tree_lstm", vocab_size=len(vocabulary), dim=4)
+        >>> structures_read(sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary))
+        ('dependency',)
+    """
+    known_words = () if model.vocabulary is None else model.vocabulary.words[2 : 2 + len(_WORDS)]
+    words = known_words if len(known_words) == len(_WORDS) else _WORDS
+    sentence = Sentence(words, ["X"] * 5, _dependencies(_CHAIN), _phrases(words, _LEFT))
+    answer, weights = _answer_and_weights(model, sentence)
+    structures = []
+    reversed_answer, _ = _answer_and_weights(model, _reverse(sentence))
+    if bool((reversed_answer - answer).abs().max() > _ROUNDING):
+        structures.append("order")
+    for structure, tree in (("dependency", _dependencies(_STAR)), ("constituency", _phrases(words, _RIGHT))):
+        changed = replace(sentence, **{structure: tree})  # type: ignore[arg-type]
+        changed_answer, changed_weights = _answer_and_weights(model, changed)
+        if not torch.equal(answer, changed_answer) or not _all_equal(weights, changed_weights):
+            structures.append(structure)
+    return tuple(structures)
+
+
+def single_edits(tree: DependencyTree) -> Iterator[tuple[int, int, DependencyTree]]:
+    """Every tree that is one edit away: the word, its new head, and the tree; head 0 makes the word the root."""
+    for word, head in _list_moves(tree):
+        yield word, head, _moved(tree, word, head)
+
+
+def count_edits(example: Example) -> int:
+    """How many trees of an example are one edit away."""
+    return sum(1 for _, tree in _list_trees(example) for _ in _list_moves(tree))
+
+
+def _list_moves(tree: DependencyTree) -> Iterator[tuple[int, int]]:
+    """The word and the new head of every single edit."""
+    above = [set(tree.path_to_root(word)) for word in range(len(tree))]
+    for word, old in enumerate(tree.heads):
+        if old:
+            for head in range(1, len(tree) + 1):
+                if head != old and word + 1 not in above[head - 1]:
+                    yield word, head
+    yield from ((word, 0) for word, old in enumerate(tree.heads) if old)
+
+
+def _moved(tree: DependencyTree, word: int, head: int) -> DependencyTree:
+    return tree.moved(word, head) if head else tree.rerooted(word)
+
+
+def replace_tree(sentence: Sentence, tree: DependencyTree) -> Sentence:
+    """The same sentence with another dependency tree."""
+    # The lines of a CoNLL-U sentence would still have the old tree.
+    return replace(sentence, dependency=tree, rows=(), comments=())
+
+
+def _edit(example: Example, number: int, tree: DependencyTree) -> Example:
+    return replace_sentence(example, number, replace_tree(example.sentences[number], tree))
+
+
+def _add_trees(model: TaskModel, item: Item) -> Example:
+    (example,) = model.with_trees([example_of(item, 0, model.task)])
+    for number, sentence in enumerate(example.sentences):
+        if sentence.dependency is None:
+            raise MissingStructure(
+                f"edits of a dependency tree need one of every sentence, but sentence {number} "
+                f"({' '.join(sentence.words[:6])!r}) has none",
+                index=number,
+                structure="dependency",
+            )
+    return example
+
+
+def _list_trees(example: Example) -> Iterator[tuple[int, DependencyTree]]:
+    for number, sentence in enumerate(example.sentences):
+        if sentence.dependency is not None:
+            yield number, sentence.dependency
+
+
+def _answer_and_weights(model: TaskModel, sentence: Sentence) -> tuple[Tensor, list[Tensor]]:
+    """The answer as numbers, and all attention weights."""
+    try:
+        result = look(model, Example([sentence] * model.task.arity))
+    except MissingStructure as error:
+        raise ConfigError(f"expected a model of trees or of words only, got one that needs more: {error}") from None
+    answer = result.answer
+    numbers = [*answer.probabilities.values(), answer.score or 0.0, answer.log_probability or 0.0]
+    return torch.tensor(numbers), [attention_map.weights for attention_map in result.maps]
+
+
+def _all_equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
+    return all(torch.equal(*pair) for pair in zip(first, second, strict=True))
+
+
+def _dependencies(heads: Sequence[int]) -> DependencyTree:
+    return DependencyTree(heads, ["dep"] * len(heads))
+
+
+def _phrases(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> ConstituencyTree:
+    return ConstituencyTree(words, [("X", *span) for span in spans], tags=["X"] * len(words))
+
+
+def _reverse(sentence: Sentence) -> Sentence:
+    size, words = len(sentence), sentence.words[::-1]
+    heads = [0 if head == 0 else size + 1 - head for head in reversed(_CHAIN)]
+    spans = [(size - end, size - start) for start, end in _LEFT]
+    return Sentence(words, sentence.tags, _dependencies(heads), _phrases(words, spans))
