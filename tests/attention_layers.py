@@ -28,7 +28,7 @@ from structattn.layers import (
     XLPosition,
     independent_heads,
 )
-from structattn.priors import DependencyDistance, Forward, LearntAlpha, PerHead, Relation, WordDistance
+from structattn.priors import DependencyDistance, Forward, LearnableAlpha, PerHead, Relation, WordDistance
 
 DIM, HEADS = 8, 2
 
@@ -53,7 +53,7 @@ def latent(family: Callable[..., object]) -> StructuredAttention:
 LAYERS: dict[str, Callable[[], nn.Module]] = {
     "multi-head": partial(MultiHeadAttention, DIM, HEADS),
     "multi-head, prior": lambda: MultiHeadAttention(DIM, HEADS, PerHead([Forward() + 0.5 * WordDistance(), None])),
-    "multi-head, learnt prior": lambda: MultiHeadAttention(DIM, HEADS, LearntAlpha(HEADS) * WordDistance()),
+    "multi-head, learnt prior": lambda: MultiHeadAttention(DIM, HEADS, LearnableAlpha(HEADS) * WordDistance()),
     "shaw": lambda: MultiHeadAttention(DIM, HEADS, position=ShawPosition(DIM // HEADS, 2)),
     "xl": lambda: MultiHeadAttention(DIM, HEADS, position=XLPosition(HEADS, DIM // HEADS)),
     "token2token": partial(Token2Token, DIM, "diagonal"),

@@ -43,7 +43,7 @@ class NearEnds(Prior):
 
     name = "near ends"
 
-    def identity(self):
+    def cache_key(self):
         return type(self)
 
     def forward(self, batch):

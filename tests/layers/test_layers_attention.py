@@ -32,7 +32,7 @@ from structattn.priors import (
     Backward,
     DependencyDistance,
     Forward,
-    LearntAlpha,
+    LearnableAlpha,
     NotSelf,
     PerHead,
     Prior,
@@ -56,7 +56,7 @@ PRIORS: dict[str, Prior | None] = {
     "strictly backward": Backward(include_self=False),
     "not self": NotSelf(),
     "ms_san": PerHead([Forward() + 0.7 * WordDistance(), Backward() + 0.3 * DependencyDistance()]),
-    "learnt": LearntAlpha(HEADS) * WordDistance(),
+    "learnt": LearnableAlpha(HEADS) * WordDistance(),
 }
 POSITIONS = {"none": None, "shaw": ShawPosition(DIM // HEADS, clip=2), "xl": XLPosition(HEADS, DIM // HEADS)}
 

@@ -16,7 +16,7 @@ from structattn.priors import (
     ConstituencyDistance,
     DependencyDistance,
     Forward,
-    LearntAlpha,
+    LearnableAlpha,
     NotSelf,
     PerHead,
     Prior,
@@ -61,7 +61,7 @@ PRIORS = {
     "relation that forbids": Relation("logarithm"),
     "sum": Forward() + WordDistance(),
     "scaled": 0.5 * DependencyDistance(),
-    "learnt": LearntAlpha(3) * (WordDistance() + Backward()),
+    "learnt": LearnableAlpha(3) * (WordDistance() + Backward()),
     "per head": PerHead([Forward() + 2 * WordDistance(), None, DependencyDistance()]),
     "per head that forbids": PerHead([0.5 * Relation("logarithm"), None, Backward() + WordDistance()]),
 }
@@ -93,7 +93,7 @@ def test_shape_and_type(prior: Prior) -> None:
             assert torch.broadcast_shapes(part.shape, (2, 3, 8, 8)) == (2, 3, 8, 8)
             assert part.isfinite().all()
     assert prior.name
-    assert len(prior.names) in (1, 3)
+    assert len(prior.head_names) in (1, 3)
 
 
 @pytest.mark.parametrize("first", PRIORS.values(), ids=PRIORS)
@@ -237,7 +237,7 @@ SIX = [
     None,
     WordDistance() + 2 * (WordDistance() + DependencyDistance()),
     Backward() + NotSelf(),
-    LearntAlpha(6, initial=[1, 2, 3, 4, 5, 6]) * WordDistance(),
+    LearnableAlpha(6, initial=[1, 2, 3, 4, 5, 6]) * WordDistance(),
 ]
 
 
@@ -265,7 +265,7 @@ def test_per_head_evaluates_each_base_once() -> None:
 
 
 def test_one_learnt_weight_serves_all_heads_that_use_it() -> None:
-    alpha = LearntAlpha(1, initial=0.5)
+    alpha = LearnableAlpha(1, initial=0.5)
     prior = PerHead([alpha * WordDistance(), None, alpha * DependencyDistance()])
     assert (prior.num_heads, (alpha * WordDistance()).num_heads) == (3, None)
     fixed = PerHead([0.5 * WordDistance(), None, 0.5 * DependencyDistance()])
@@ -297,7 +297,7 @@ def test_one_learnt_alpha_stays_one_parameter_and_learns() -> None:
 
 
 def test_learnt_alpha_per_head() -> None:
-    alpha = LearntAlpha(2, initial=[0.25, 3.0])
+    alpha = LearnableAlpha(2, initial=[0.25, 3.0])
     prior = PerHead([alpha * WordDistance(), alpha * WordDistance()])
     distance = WordDistance()(BATCH).bias[0, 0]
     torch.testing.assert_close(prior(BATCH).bias[0], torch.stack((0.25 * distance, 3.0 * distance)))
@@ -308,16 +308,16 @@ def test_learnt_alpha_per_head() -> None:
 
 
 def test_learnt_alphas_start_at_one_unless_given_by_name() -> None:
-    torch.testing.assert_close(LearntAlpha(3)(), torch.ones(3))
+    torch.testing.assert_close(LearnableAlpha(3)(), torch.ones(3))
     with pytest.raises(TypeError):
-        LearntAlpha(3, 2.0)  # type: ignore[misc]
+        LearnableAlpha(3, 2.0)  # type: ignore[misc]
 
 
 def test_a_scaled_prior_has_as_many_heads_as_its_weights_or_its_prior() -> None:
-    assert (LearntAlpha(2) * WordDistance()).num_heads == 2
+    assert (LearnableAlpha(2) * WordDistance()).num_heads == 2
     assert (2 * PerHead([Forward(), None])).num_heads == 2
     assert (2 * WordDistance()).num_heads is None
-    assert (LearntAlpha(1) * WordDistance()).num_heads is None
+    assert (LearnableAlpha(1) * WordDistance()).num_heads is None
 
 
 def test_tensor_alpha_travels_with_the_prior() -> None:
@@ -336,9 +336,9 @@ def test_double_precision_keeps_a_fixed_alpha_double() -> None:
 
 
 def test_names() -> None:
-    assert PerHead(SIX).names[:3] == ("forward + 1.5 word", "forward + 0.5 dependency", "none")
-    assert (PerHead([Forward(), None]) + WordDistance()).names == ("forward + word", "none + word")
-    assert (2 * PerHead([WordDistance(), None], names=["near", "plain"])).names == ("2 near", "2 plain")
+    assert PerHead(SIX).head_names[:3] == ("forward + 1.5 word", "forward + 0.5 dependency", "none")
+    assert (PerHead([Forward(), None]) + WordDistance()).head_names == ("forward + word", "none + word")
+    assert (2 * PerHead([WordDistance(), None], head_names=["near", "plain"])).head_names == ("2 near", "2 plain")
     assert PerHead([Forward(), Forward()]).name == "forward"
     assert [prior.name for prior in (DependencyDistance(), ConstituencyDistance(), Subtree(), Relation("same"))] == [
         "dependency", "constituency", "subtree", "same",
@@ -349,16 +349,16 @@ def test_names() -> None:
     ("build", "message"),
     [
         (lambda: PerHead([]), "at least one head"),
-        (lambda: PerHead([None, None], names=["one"]), "1 names for 2 heads"),
+        (lambda: PerHead([None, None], head_names=["one"]), "1 names for 2 heads"),
         (lambda: PerHead([PerHead([Forward(), None])]), "prior 0 has 2"),
-        (lambda: PerHead([LearntAlpha(3) * WordDistance()]), "PerHead has 1 heads, but an alpha of prior 0 has 3"),
+        (lambda: PerHead([LearnableAlpha(3) * WordDistance()]), "PerHead has 1 heads, but an alpha of prior 0 has 3"),
         (lambda: PerHead([None] * 2) + PerHead([None] * 3), "equal numbers of heads, got 2 and 3"),
-        (lambda: LearntAlpha(3) * PerHead([None, None]), "3 weights for a prior with 2 heads"),
+        (lambda: LearnableAlpha(3) * PerHead([None, None]), "3 weights for a prior with 2 heads"),
         (lambda: float("nan") * WordDistance(), "finite alpha, got nan"),
         (lambda: torch.zeros(2, 2) * WordDistance(), r"shape \(2, 2\)"),
-        (lambda: LearntAlpha(2, initial=[1.0]), "2 initial weights, one per head, got 1"),
-        (lambda: LearntAlpha(2, initial=[1.0] * 3), "2 initial weights, one per head, got 3"),
-        (lambda: LearntAlpha(2, initial=0.0), r"positive finite initial weights, got \[0.0, 0.0\]"),
+        (lambda: LearnableAlpha(2, initial=[1.0]), "2 initial weights, one per head, got 1"),
+        (lambda: LearnableAlpha(2, initial=[1.0] * 3), "2 initial weights, one per head, got 3"),
+        (lambda: LearnableAlpha(2, initial=0.0), r"positive finite initial weights, got \[0.0, 0.0\]"),
     ],
 )
 def test_errors(build, message: str) -> None:  # type: ignore[no-untyped-def]
@@ -405,8 +405,8 @@ def test_a_prior_has_no_opposite_but_its_preference_has(prior: Prior) -> None:
 def test_repr_is_how_it_is_written() -> None:
     assert repr(Forward() + 1.5 * WordDistance()) == "Forward(include_self=True) + 1.5 * WordDistance()"
     assert repr(2 * (NotSelf() + Relation("same"))) == "2 * (NotSelf() + Relation('same', as_mask=False))"
-    assert repr(PerHead([LearntAlpha(2) * Subtree("own"), None])) == (
-        "PerHead([LearntAlpha(2) * Subtree(words_see='own'), None])"
+    assert repr(PerHead([LearnableAlpha(2) * Subtree("own"), None])) == (
+        "PerHead([LearnableAlpha(2) * Subtree(words_see='own'), None])"
     )
     assert repr(torch.tensor([1.0, 2.0]) * DependencyDistance("word")) == (
         "tensor of 2 * DependencyDistance(missing='word')"

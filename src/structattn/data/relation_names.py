@@ -99,13 +99,13 @@ def relation_kind(name: str) -> RelationKind:
     """
     if ":" not in name:
         return RELATIONS.find(name)
-    kind = named(name, "relation", callable_or_kind, "a function of a batch, or a RelationKind")
+    kind = named(
+        name,
+        "relation",
+        lambda value: callable(value) or isinstance(value, RelationKind),
+        "a function of a batch, or a RelationKind",
+    )
     return RelationKind(kind) if callable(kind) else kind
-
-
-def callable_or_kind(value: object) -> bool:
-    """Whether a value can be a relation: a function of a batch, or a ``RelationKind``."""
-    return callable(value) or isinstance(value, RelationKind)
 
 
 def parse_relation(name: str, *, unknown_is_matrix: bool = False) -> RelationName:
@@ -140,23 +140,22 @@ def parse_relation(name: str, *, unknown_is_matrix: bool = False) -> RelationNam
         >>> parse_relation("head:nsubj,obj+self")
         RelationName(kind='head', labels=('nsubj', 'obj'), matrix='', with_self=True)
     """
-    base, plus, suffix = name.partition("+")
-    kind, colon, detail = base.partition(":")
-    is_known = kind == "matrix" or kind in RELATIONS
-    if not is_known and colon and detail:  # module:function
-        relation_kind(base)
-        kind, colon, detail, is_known = base, "", "", True
+    address, plus, suffix = name.partition("+")
+    kind, colon, detail = address.partition(":")
+    is_kind = kind == "matrix" or kind in RELATIONS
+    if not is_kind and colon and detail:  # module:function
+        relation_kind(address)
+        kind, colon, detail, is_kind = address, "", "", True
     # A matrix may not have the name of a tree.
-    elif unknown_is_matrix and not is_known and kind not in ("dependency", "constituency"):
-        kind, colon, detail, is_known = "matrix", ":", base, True
-    if not is_known or (plus and suffix != "self") or (colon and not detail):
+    elif unknown_is_matrix and not is_kind and kind not in ("dependency", "constituency"):
+        kind, colon, detail, is_kind = "matrix", ":", address, True
+    if not is_kind or (plus and suffix != "self") or (colon and not detail):
         from structattn.options.checking import suggest
 
         guess = "" if kind in RELATIONS else suggest(kind, RELATIONS)
-        labelled = [row for row in RELATIONS if RELATIONS[row].takes_labels]
         raise ConfigError(
             f"unknown relation {name!r}{guess}; known: {', '.join(RELATIONS)}, matrix:NAME, module:function; "
-            f"{', '.join(labelled[:-1])} and {labelled[-1]} may name labels (head:nsubj,obj), and each may end in +self"
+            f"{_labelled_kinds()} may name labels (head:nsubj,obj), and each may end in +self"
         )
     if kind == "matrix":
         if not detail:
@@ -164,13 +163,22 @@ def parse_relation(name: str, *, unknown_is_matrix: bool = False) -> RelationNam
         return RelationName(kind, matrix=detail, with_self=bool(plus))
     labels = tuple(detail.split(",")) if detail else ()
     if labels and not relation_kind(kind).takes_labels:
-        labelled = [row for row in RELATIONS if RELATIONS[row].takes_labels]
-        raise ConfigError(f"relation {name!r}: only {', '.join(labelled[:-1])} and {labelled[-1]} take labels")
+        raise ConfigError(f"relation {name!r}: only {_labelled_kinds()} take labels")
     return RelationName(kind, labels, with_self=bool(plus))
+
+
+def _labelled_kinds() -> str:
+    """The relations that take labels, for errors."""
+    *first, last = (name for name in RELATIONS if RELATIONS[name].takes_labels)
+    return f"{', '.join(first)} and {last}"
 
 
 def parse_mask(name: str, *, unknown_is_matrix: bool = False) -> RelationName:
     """Parse the name of a relation that says which keys a query may attend to.
+
+    Args:
+        name: the name, see `parse_relation`.
+        unknown_is_matrix: whether any other name without a colon is that of a matrix.
 
     Raises:
         ConfigError: as `parse_relation`, and for a distance, which forbids nothing.

@@ -10,7 +10,7 @@ from typing import Literal
 
 from structattn.data import parse_mask, parse_relation
 from structattn.errors import ConfigError
-from structattn.priors import LearntAlpha, PerHead, Prior, alibi_slopes, mask_prior, preference_prior
+from structattn.priors import LearnableAlpha, PerHead, Prior, alibi_slopes, mask_prior, preference_prior
 from structattn.priors.relation import import_prior
 
 _DIRECTIONS = ("forward", "backward")
@@ -65,14 +65,14 @@ def heads_prior(
             ``alpha`` of 0 that should be learnt.
 
     Example:
-        >>> heads_prior(["forward/word", ("none", "dependency"), "arc/none"], alpha=1.5).names
+        >>> heads_prior(["forward/word", ("none", "dependency"), "arc/none"], alpha=1.5).head_names
         ('forward/word', 'dependency', 'arc/none')
     """
     pairs = parse_heads(heads)
     alphas = _alphas(alpha, len(pairs))
     if learnable_alpha and not all(alphas):
         raise ConfigError("alpha expects a positive start to be learnt from, got 0")
-    learnt = LearntAlpha(len(pairs), initial=alphas) if learnable_alpha else None
+    learnt = LearnableAlpha(len(pairs), initial=alphas) if learnable_alpha else None
     priors: list[Prior | None] = []
     for (mask, preference), fixed in zip(pairs, alphas, strict=True):
         prior = None if mask == "none" else mask_prior(_relation_name(mask))
@@ -81,7 +81,7 @@ def heads_prior(
             scaled = (fixed if learnt is None else learnt) * preferred
             prior = scaled if prior is None else prior + scaled
         priors.append(prior)
-    return PerHead(priors, names=[_head_name(*pair) for pair in pairs])
+    return PerHead(priors, head_names=[_head_name(*pair) for pair in pairs])
 
 
 def parse_heads(heads: str | Sequence[str | Sequence[str]]) -> list[tuple[str, str]]:

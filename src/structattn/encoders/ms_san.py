@@ -144,7 +144,7 @@ def ms_san(
     """
     width = width_of(embedder, dim)
     prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
-    contextualizer = _layer(width, len(prior.names), prior=prior, hidden=hidden, dropout=dropout)
+    contextualizer = _layer(width, len(prior.head_names), prior=prior, hidden=hidden, dropout=dropout)
     if pooler is None:
         pooler = "att_cls" if hasattr(embedder, "giving") else "att_max"
     if pooler == "att_max":

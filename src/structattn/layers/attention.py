@@ -88,7 +88,7 @@ class MultiHeadAttention(nn.Module):
     @property
     def head_names(self) -> Sequence[str]:
         """The prior of each head, in words."""
-        names = ("none",) if self.prior is None else self.prior.names
+        names = ("none",) if self.prior is None else self.prior.head_names
         return names if len(names) == self.num_heads else names * self.num_heads
 
     def forward(

@@ -71,7 +71,7 @@ class Token2Token(nn.Module):
     @property
     def head_names(self) -> tuple[str, ...]:
         """The mask's name; there is one head."""
-        return self.prior.names
+        return self.prior.head_names
 
     def forward(
         self,

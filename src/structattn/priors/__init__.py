@@ -1,8 +1,7 @@
 """Priors: attention masks and biases computed from a structure, as values that can be added and scaled."""
 
-from structattn.priors.bias import AttentionBias
 from structattn.priors.per_head import PerHead
-from structattn.priors.prior import LearntAlpha, Prior, Scaled, Sum
+from structattn.priors.prior import AttentionBias, LearnableAlpha, Prior
 from structattn.priors.relation import Relation, mask_prior, preference_prior
 from structattn.priors.sequence import Backward, Forward, NotSelf, SequencePrior, WordDistance, alibi_slopes
 from structattn.priors.tree import ConstituencyDistance, DependencyDistance, Subtree
@@ -13,15 +12,13 @@ __all__ = [
     "ConstituencyDistance",
     "DependencyDistance",
     "Forward",
-    "LearntAlpha",
+    "LearnableAlpha",
     "NotSelf",
     "PerHead",
     "Prior",
     "Relation",
-    "Scaled",
     "SequencePrior",
     "Subtree",
-    "Sum",
     "WordDistance",
     "alibi_slopes",
     "mask_prior",

@@ -6,8 +6,7 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.priors.bias import AttentionBias
-from structattn.priors.prior import Prior, Term, num_weights
+from structattn.priors.prior import AttentionBias, Prior, Term, num_weights
 
 
 class PerHead(Prior):
@@ -21,7 +20,7 @@ class PerHead(Prior):
 
     Args:
         priors: one prior, or ``None`` for a plain head, per head.
-        names: one name per head for pictures; made from the priors' names if ``None``.
+        head_names: one name per head for pictures; made from the priors' names if ``None``.
 
     Raises:
         ValueError: without any head, for a wrong number of names, for a prior that has heads of its own, or for weights
@@ -31,61 +30,65 @@ class PerHead(Prior):
         >>> from structattn.priors import Backward, Forward, WordDistance
         >>> distance = WordDistance()
         >>> prior = PerHead([Forward() + distance, Backward() + distance, None])
-        >>> prior.names, len(prior.bases)
+        >>> prior.head_names, len(prior.bases)
         (('forward + word', 'backward + word', 'none'), 3)
     """
 
     selected: Tensor
     factors: Tensor
 
-    def __init__(self, priors: Sequence[Prior | None], names: Sequence[str] | None = None) -> None:
+    def __init__(self, priors: Sequence[Prior | None], head_names: Sequence[str] | None = None) -> None:
         super().__init__()
         if not priors:
             raise ValueError("PerHead expects at least one head, got none")
-        if names is not None and len(names) != len(priors):
-            raise ValueError(f"PerHead expects one name per head, got {len(names)} names for {len(priors)} heads")
-        self._names = tuple("none" if prior is None else prior.name for prior in priors) if names is None else (*names,)
-        self._written = ", ".join(map(repr, priors))
+        if head_names is None:
+            head_names = ["none" if prior is None else prior.name for prior in priors]
+        if len(head_names) != len(priors):
+            raise ValueError(f"PerHead expects one name per head, got {len(head_names)} names for {len(priors)} heads")
+        self._head_names = tuple(head_names)
+        self._repr = f"PerHead([{', '.join(map(repr, priors))}])"
         bases: dict[Hashable, Prior] = {}
         alphas: dict[Hashable, nn.Module] = {}
         # (base prior, learnt alphas) -> the fixed factor of every head
         groups: dict[tuple[Hashable, tuple[Hashable, ...]], list[float]] = {}
-        used: dict[Hashable, list[bool]] = {}
+        is_used: dict[Hashable, list[bool]] = {}
         for head, prior in enumerate(priors):
             for term in () if prior is None else prior.terms():
                 self._check(term, len(priors), head)
-                base = term.base.identity()
-                keys = tuple(_identity(alpha) for alpha in term.alphas)
+                base = term.base.cache_key()
+                keys = tuple(_alpha_key(alpha) for alpha in term.alphas)
                 bases.setdefault(base, term.base)
                 alphas.update(zip(keys, term.alphas, strict=True))
-                used.setdefault(base, [False] * len(priors))[head] = True
+                is_used.setdefault(base, [False] * len(priors))[head] = True
                 groups.setdefault((base, keys), [0.0] * len(priors))[head] += term.factor
         self.bases = nn.ModuleList(bases.values())
         self.alphas = nn.ModuleList(alphas.values())
         base_index = {key: index for index, key in enumerate(bases)}
         alpha_index = {key: index for index, key in enumerate(alphas)}
         self._groups = [(base_index[base], [alpha_index[key] for key in keys]) for base, keys in groups]
-        self.register_buffer("selected", torch.tensor([*used.values()]).view(len(bases), len(priors)), persistent=False)
+        self.register_buffer(
+            "selected", torch.tensor([*is_used.values()]).view(len(bases), len(priors)), persistent=False
+        )
         factors = torch.tensor([*groups.values()], dtype=torch.float32).view(len(groups), len(priors))
         self.register_buffer("factors", factors, persistent=False)
 
     def __repr__(self) -> str:
-        return f"PerHead([{self._written}])"
+        return self._repr
 
     @property
     def name(self) -> str:
         """The heads' names, each once."""
-        return ", ".join(dict.fromkeys(self._names))
+        return ", ".join(dict.fromkeys(self._head_names))
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def head_names(self) -> tuple[str, ...]:
         """One name per head."""
-        return self._names
+        return self._head_names
 
     @property
     def num_heads(self) -> int | None:
         """The number of priors."""
-        return len(self._names)
+        return len(self._head_names)
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """Evaluate each distinct base prior once and spread it over the heads that use it."""
@@ -112,6 +115,6 @@ class PerHead(Prior):
                 raise ValueError(f"PerHead has {num_heads} heads, but an alpha of prior {head} has {weights} weights")
 
 
-def _identity(alpha: nn.Module) -> Hashable:
+def _alpha_key(alpha: nn.Module) -> Hashable:
     """Equal for the same alpha, even if it was multiplied with several priors and wrapped each time."""
     return tuple(id(value) for value in (*alpha.parameters(), *alpha.buffers()))

@@ -1,27 +1,72 @@
-"""The base class of priors, and their algebra: ``a + b``, ``alpha * a``, ``PerHead``.
+"""The base class of priors, what they build, and their algebra: ``a + b`` and ``alpha * a``.
 
 A prior reads a batch and builds an :class:`AttentionBias`; it never touches scores.
 """
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from dataclasses import dataclass
+from operator import add, and_
 
 import torch
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.priors.bias import AttentionBias
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionBias:
+    """The value of a prior: a mask and a bias, each broadcastable to ``(batch, head, query, key)``.
+
+    They are kept apart until scores are computed, because ``-inf`` inside a float matrix turns ``0 * prior`` into NaN.
+
+    Attributes:
+        allowed: ``True`` where a query may attend to a key; ``None`` allows everything.
+        bias: added to the scores; ``None`` for no bias. Finite: forbidding a key is left to ``allowed``.
+
+    Example:
+        >>> import torch
+        >>> causal = AttentionBias(torch.ones(1, 1, 2, 2, dtype=torch.bool).tril(), None)
+        >>> near = AttentionBias(None, -torch.tensor([[[[0.0, 1.0], [1.0, 0.0]]]]))
+        >>> both = causal + near.scaled(2.0)
+        >>> both.allowed[0, 0].tolist(), both.bias[0, 0].tolist()
+        ([[True, False], [True, True]], [[-0.0, -2.0], [-2.0, -0.0]])
+    """
+
+    allowed: Bool[Tensor, "#batch #head #query #key"] | None = None
+    bias: Float[Tensor, "#batch #head #query #key"] | None = None
+
+    def __add__(self, other: "AttentionBias") -> "AttentionBias":
+        """The intersection of both masks, and the sum of both biases."""
+        if not isinstance(other, AttentionBias):
+            return NotImplemented
+        return AttentionBias(_join(self.allowed, other.allowed, and_), _join(self.bias, other.bias, add))
+
+    def scaled(self, weight: int | float | Float[Tensor, ""] | Float[Tensor, " head"]) -> "AttentionBias":
+        """The same mask with the bias multiplied by ``weight``, one number or one per head."""
+        if self.bias is None:
+            return self
+        if isinstance(weight, Tensor) and weight.dim() == 1:
+            weight = weight[:, None, None]
+        return AttentionBias(self.allowed, weight * self.bias)
+
+
+def _join(first: Tensor | None, second: Tensor | None, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor | None:
+    if first is None or second is None:
+        return second if first is None else first
+    return function(first, second)
 
 
 class Prior(nn.Module, ABC):
     """A module whose forward turns a batch, and the structure it carries, into an ``AttentionBias``.
 
     ``a + b`` intersects the masks and adds the biases; ``alpha * a`` scales the bias only, where ``alpha``
-    is a number, a tensor or ``nn.Parameter`` with one value or one per head, or a :class:`LearntAlpha`. ``-a`` and
+    is a number, a tensor or ``nn.Parameter`` with one value or one per head, or a :class:`LearnableAlpha`. ``-a`` and
     ``a - b`` are refused, as a mask has no opposite.
+
+    A subclass has a ``name`` and a ``forward``, and a ``cache_key`` if several of its instances may be in use.
 
     Example:
         >>> from structattn.priors import Forward, WordDistance
@@ -40,7 +85,7 @@ class Prior(nn.Module, ABC):
         """The mask and the bias for this batch."""
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def head_names(self) -> tuple[str, ...]:
         """One name per head, or a single one if all heads are alike."""
         return (self.name,)
 
@@ -49,8 +94,11 @@ class Prior(nn.Module, ABC):
         """The number of heads this prior is made for; ``None`` if it fits any number."""
         return None
 
-    def identity(self) -> Hashable:
-        """Equal for two priors that always build the same value, so that ``PerHead`` evaluates only one of them."""
+    def cache_key(self) -> Hashable:
+        """Equal for priors that always build the same value: ``PerHead`` evaluates one of them for all heads.
+
+        By default each instance has its own; override it if two instances with equal options build the same bias.
+        """
         return id(self)
 
     def terms(self) -> "tuple[Term, ...]":
@@ -64,10 +112,10 @@ class Prior(nn.Module, ABC):
         # sum() starts with 0.
         return self if isinstance(other, int) and other == 0 else NotImplemented
 
-    def __rmul__(self, alpha: "int | float | Tensor | LearntAlpha") -> "Prior":
-        return Scaled(alpha, self) if isinstance(alpha, int | float | Tensor | LearntAlpha) else NotImplemented
+    def __rmul__(self, alpha: "int | float | Tensor | LearnableAlpha") -> "Prior":
+        return Scaled(alpha, self) if isinstance(alpha, int | float | Tensor | LearnableAlpha) else NotImplemented
 
-    def __mul__(self, alpha: "int | float | Tensor | LearntAlpha") -> "Prior":
+    def __mul__(self, alpha: "int | float | Tensor | LearnableAlpha") -> "Prior":
         return self.__rmul__(alpha)
 
     def __neg__(self) -> "Prior":
@@ -86,7 +134,7 @@ class Prior(nn.Module, ABC):
         return f"{type(self).__name__}({self.extra_repr()})"
 
 
-class LearntAlpha(nn.Module):
+class LearnableAlpha(nn.Module):
     """A learnt, positive weight for each head: ``alpha = softplus(raw)``.
 
     MS-SAN (arXiv 2012.14642) has one fixed ``alpha >= 0`` for all heads; this is the learnt variant.
@@ -99,7 +147,7 @@ class LearntAlpha(nn.Module):
         ValueError: if a weight is not positive, or their number is not ``num_heads``.
 
     Example:
-        >>> LearntAlpha(3, initial=1.5)()
+        >>> LearnableAlpha(3, initial=1.5)()
         tensor([1.5000, 1.5000, 1.5000], grad_fn=...)
     """
 
@@ -107,9 +155,9 @@ class LearntAlpha(nn.Module):
         super().__init__()
         start = [initial] * num_heads if isinstance(initial, int | float) else list(initial)
         if len(start) != num_heads:
-            raise ValueError(f"LearntAlpha expects {num_heads} initial weights, one per head, got {len(start)}")
+            raise ValueError(f"LearnableAlpha expects {num_heads} initial weights, one per head, got {len(start)}")
         if not all(0 < weight < math.inf for weight in start):
-            raise ValueError(f"LearntAlpha expects positive finite initial weights, got {start}")
+            raise ValueError(f"LearnableAlpha expects positive finite initial weights, got {start}")
         # log(exp(w) - 1), the inverse of softplus, in a form that does not overflow.
         self.raw = nn.Parameter(torch.tensor([weight + math.log(-math.expm1(-weight)) for weight in start]))
 
@@ -123,11 +171,7 @@ class LearntAlpha(nn.Module):
 
 
 class Sum(Prior):
-    """``a + b``: the intersection of the masks and the sum of the biases.
-
-    Raises:
-        ValueError: if the two are made for different numbers of heads.
-    """
+    """``a + b``: the intersection of the masks and the sum of the biases."""
 
     def __init__(self, first: Prior, second: Prior) -> None:
         super().__init__()
@@ -144,12 +188,11 @@ class Sum(Prior):
         return f"{self.first.name} + {self.second.name}"
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def head_names(self) -> tuple[str, ...]:
         """Both names with a plus between, head by head."""
-        first, second = self.first.names, self.second.names
-        count = max(len(first), len(second))
-        pairs = zip(first * (count // len(first)), second * (count // len(second)), strict=True)
-        return tuple(f"{one} + {other}" for one, other in pairs)
+        names = [self.first.head_names, self.second.head_names]
+        count = max(map(len, names))
+        return tuple(map(" + ".join, zip(*(name * (count // len(name)) for name in names), strict=True)))
 
     @property
     def num_heads(self) -> int | None:
@@ -170,14 +213,9 @@ class Sum(Prior):
 
 
 class Scaled(Prior):
-    """``alpha * a``: the same mask, the bias multiplied by ``alpha``.
+    """``alpha * a``: the same mask, the bias multiplied by ``alpha``."""
 
-    Raises:
-        ValueError: if ``alpha`` is a number that is not finite, a tensor with more than one axis, or has a weight per
-            head for another number of heads.
-    """
-
-    def __init__(self, alpha: "int | float | Tensor | LearntAlpha", prior: Prior) -> None:
+    def __init__(self, alpha: "int | float | Tensor | LearnableAlpha", prior: Prior) -> None:
         super().__init__()
         if isinstance(alpha, int | float) and not math.isfinite(alpha):
             raise ValueError(f"alpha * prior expects a finite alpha, got {alpha}")
@@ -185,10 +223,11 @@ class Scaled(Prior):
             raise ValueError(
                 f"alpha * prior expects one alpha or one per head, got a tensor of shape {tuple(alpha.shape)}"
             )
-        self.alpha = _Given(alpha) if isinstance(alpha, Tensor) else alpha
+        self.alpha = FixedAlpha(alpha) if isinstance(alpha, Tensor) else alpha
         self.prior = prior
-        if None not in (own := self._num_weights(), prior.num_heads) and own != prior.num_heads:
-            raise ValueError(f"alpha * prior got {own} weights for a prior with {prior.num_heads} heads")
+        weights = self._num_weights()
+        if None not in (weights, prior.num_heads) and weights != prior.num_heads:
+            raise ValueError(f"alpha * prior got {weights} weights for a prior with {prior.num_heads} heads")
 
     @property
     def name(self) -> str:
@@ -196,15 +235,15 @@ class Scaled(Prior):
         return self._prefix() + self.prior.name
 
     @property
-    def names(self) -> tuple[str, ...]:
+    def head_names(self) -> tuple[str, ...]:
         """The names of the scaled prior, each after a fixed ``alpha`` other than one."""
-        return tuple(self._prefix() + name for name in self.prior.names)
+        return tuple(self._prefix() + name for name in self.prior.head_names)
 
     @property
     def num_heads(self) -> int | None:
         """The number of weights, or of heads of the scaled prior."""
-        own = self._num_weights()
-        return self.prior.num_heads if own is None else own
+        weights = self._num_weights()
+        return self.prior.num_heads if weights is None else weights
 
     def terms(self) -> "tuple[Term, ...]":
         """The terms of the scaled prior, each multiplied by ``alpha``."""
@@ -245,8 +284,8 @@ def num_weights(alpha: nn.Module) -> int | None:
     return len(value) if value.numel() != 1 else None
 
 
-class _Given(nn.Module):
-    """A tensor or parameter given as ``alpha``, registered, so that it moves, saves and trains with the prior."""
+class FixedAlpha(nn.Module):
+    """A tensor or parameter as ``alpha``, registered, so that it moves, saves and trains with the prior."""
 
     alpha: Tensor
 
@@ -261,4 +300,5 @@ class _Given(nn.Module):
         return f"tensor of {self.alpha.numel()}" if self.alpha.numel() > 1 else f"{self.alpha.item():g}"
 
     def forward(self) -> Tensor:
+        """The weight or weights."""
         return self.alpha

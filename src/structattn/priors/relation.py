@@ -6,8 +6,7 @@ from typing import Literal
 import torch
 
 from structattn.data import RELATIONS, SentenceBatch, parse_mask, parse_relation, word_relation
-from structattn.priors.bias import AttentionBias
-from structattn.priors.prior import Prior
+from structattn.priors.prior import AttentionBias, Prior
 from structattn.priors.sequence import Backward, Forward, WordDistance
 from structattn.priors.tree import ConstituencyDistance, DependencyDistance
 from structattn.tables import named
@@ -57,7 +56,7 @@ class Relation(Prior):
         """The relation's name."""
         return self._name
 
-    def identity(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The class and its options, which determine the value."""
         return type(self), self.relation, self.as_mask
 
@@ -85,7 +84,11 @@ def import_prior(name: str) -> Prior | None:
 
 
 def mask_prior(name: str) -> Prior:
-    """The prior that allows the pairs of a relation, or a prior of your own, ``module:name``.
+    """The prior that allows the pairs of a relation, or a prior of your own.
+
+    Args:
+        name: the relation, see `structattn.data.parse_relation`; or ``module:name`` of a prior, an instance or a class
+            without required options.
 
     Raises:
         ConfigError: for an unknown relation, or a distance.
@@ -102,10 +105,11 @@ def mask_prior(name: str) -> Prior:
 
 
 def preference_prior(name: str, *, missing: Literal["error", "none", "word"] = "error") -> Prior:
-    """The prior that prefers the pairs of a relation, or nearby words if it is a distance; or one of your own.
+    """The prior that prefers the pairs of a relation, or nearby words if it is a distance; or a prior of your own.
 
     Args:
-        name: the relation.
+        name: the relation, see `structattn.data.parse_relation`; or ``module:name`` of a prior, an instance or a class
+            without required options.
         missing: for a tree distance, what to do with a sentence without a tree; see `DependencyDistance`.
 
     Raises:

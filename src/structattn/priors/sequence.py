@@ -8,34 +8,64 @@ the same formula under a product of queries and keys, but its text means ``key <
 
 from abc import abstractmethod
 from collections.abc import Hashable
+from typing import ClassVar
 
 import torch
 from jaxtyping import Int64
 from torch import Tensor
 
 from structattn.data import SentenceBatch
-from structattn.priors.bias import AttentionBias
-from structattn.priors.prior import Prior
+from structattn.priors.prior import AttentionBias, Prior
 
 
 class SequencePrior(Prior):
-    """A prior that is a function of the offset ``key - query`` only."""
+    """A prior that is a function of the offset ``key - query`` only.
+
+    A subclass has a ``name``, which must tell apart instances with different options, and ``offset_bias``.
+
+    Example:
+        >>> class Next(SequencePrior):
+        ...     name = "next"
+        ...     def offset_bias(self, offset):
+        ...         return AttentionBias((offset == 1)[None, None])
+        >>> Next().offset_bias(torch.tensor([[0, 1], [-1, 0]])).allowed[0, 0].tolist()
+        [[False, True], [False, False]]
+    """
 
     @abstractmethod
-    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
-        """The value for a matrix of offsets ``key - query``."""
+    def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+        """The value for a matrix of offsets ``key - query``, shape ``(1, 1, query, key)``."""
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """The value for this batch's number of words, shape ``(1, 1, query, key)``."""
         position = torch.arange(batch.tokens.shape[1], device=batch.device)
-        return self.of_offset(position - position[:, None])
+        return self.offset_bias(position - position[:, None])
 
-    def identity(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The class and its options, which determine the value."""
         return type(self), self.name
 
 
-class Forward(SequencePrior):
+class _Direction(SequencePrior):
+    """A mask of the words on one side."""
+
+    side: ClassVar[str]
+
+    def __init__(self, include_self: bool = True) -> None:
+        super().__init__()
+        self.include_self = include_self
+
+    def extra_repr(self) -> str:
+        """The option."""
+        return f"include_self={self.include_self}"
+
+    @property
+    def name(self) -> str:
+        """The side, with ``strictly`` in front if the word itself is left out."""
+        return self.side if self.include_self else f"strictly {self.side}"
+
+
+class Forward(_Direction):
     """Attention to the word itself and the words before it: ``key <= query`` (MS-SAN), or ``key < query`` (DiSAN).
 
     MS-SAN, forward mask ``M^f``; Shen et al. 2018, ``M^fw``, there transposed (rows are keys).
@@ -46,29 +76,18 @@ class Forward(SequencePrior):
     Example:
         >>> import torch
         >>> offset = torch.tensor([[0, 1], [-1, 0]])
-        >>> Forward().of_offset(offset).allowed[0, 0].tolist()
+        >>> Forward().offset_bias(offset).allowed[0, 0].tolist()
         [[True, False], [True, True]]
     """
 
-    def __init__(self, include_self: bool = True) -> None:
-        super().__init__()
-        self.include_self = include_self
+    side = "forward"
 
-    def extra_repr(self) -> str:
-        """The option."""
-        return f"include_self={self.include_self}"
-
-    @property
-    def name(self) -> str:
-        """``forward``, or ``strictly forward`` without the word itself."""
-        return "forward" if self.include_self else "strictly forward"
-
-    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+    def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
         """Allowed where the key is not after the query."""
         return AttentionBias(_pairs(offset <= 0 if self.include_self else offset < 0))
 
 
-class Backward(SequencePrior):
+class Backward(_Direction):
     """Attention to the word itself and the words after it: ``key >= query`` (MS-SAN), or ``key > query`` (DiSAN).
 
     MS-SAN, backward mask ``M^b``; Shen et al. 2018, ``M^bw``, there transposed.
@@ -79,24 +98,13 @@ class Backward(SequencePrior):
     Example:
         >>> import torch
         >>> offset = torch.tensor([[0, 1], [-1, 0]])
-        >>> Backward(include_self=False).of_offset(offset).allowed[0, 0].tolist()
+        >>> Backward(include_self=False).offset_bias(offset).allowed[0, 0].tolist()
         [[False, True], [False, False]]
     """
 
-    def __init__(self, include_self: bool = True) -> None:
-        super().__init__()
-        self.include_self = include_self
+    side = "backward"
 
-    def extra_repr(self) -> str:
-        """The option."""
-        return f"include_self={self.include_self}"
-
-    @property
-    def name(self) -> str:
-        """``backward``, or ``strictly backward`` without the word itself."""
-        return "backward" if self.include_self else "strictly backward"
-
-    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+    def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
         """Allowed where the key is not before the query."""
         return AttentionBias(_pairs(offset >= 0 if self.include_self else offset > 0))
 
@@ -106,7 +114,7 @@ class NotSelf(SequencePrior):
 
     Example:
         >>> import torch
-        >>> NotSelf().of_offset(torch.tensor([[0, 1], [-1, 0]])).allowed[0, 0].tolist()
+        >>> NotSelf().offset_bias(torch.tensor([[0, 1], [-1, 0]])).allowed[0, 0].tolist()
         [[False, True], [True, False]]
     """
 
@@ -115,7 +123,7 @@ class NotSelf(SequencePrior):
         """``not self``."""
         return "not self"
 
-    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+    def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
         """Allowed off the diagonal."""
         return AttentionBias(_pairs(offset != 0))
 
@@ -125,7 +133,7 @@ class WordDistance(SequencePrior):
 
     Example:
         >>> import torch
-        >>> WordDistance().of_offset(torch.tensor([[0, 1], [-1, 0]])).bias[0, 0].tolist()
+        >>> WordDistance().offset_bias(torch.tensor([[0, 1], [-1, 0]])).bias[0, 0].tolist()
         [[-0.0, -1.0], [-1.0, -0.0]]
     """
 
@@ -134,7 +142,7 @@ class WordDistance(SequencePrior):
         """``word``."""
         return "word"
 
-    def of_offset(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
+    def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
         """Minus the number of steps between the words."""
         return AttentionBias(None, -_pairs(offset.abs()).to(torch.get_default_dtype()))
 

@@ -5,22 +5,65 @@ masking.
 """
 
 from collections.abc import Hashable
-from typing import Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 import torch
-from jaxtyping import Bool, Int64
+from jaxtyping import Int64
 from torch import Tensor
 
 from structattn.data import SentenceBatch, TreeBatch
-from structattn.priors.bias import AttentionBias
-from structattn.priors.prior import Prior
+from structattn.priors.prior import AttentionBias, Prior
 
 # For a sentence without a tree: an error, no bias, or a bias by word distance.
 Missing = Literal["error", "none", "word"]
 WordsSee = Literal["all", "own"]
 
 
-class DependencyDistance(Prior):
+class _TreeDistance(Prior):
+    """Prefers words that are close in a tree."""
+
+    structure: ClassVar[Literal["dependency", "constituency"]]
+
+    def __init__(self, missing: Missing = "error") -> None:
+        super().__init__()
+        if missing not in get_args(Missing):
+            choices = ", ".join(get_args(Missing))
+            raise ValueError(f"{type(self).__name__} expects missing to be one of {choices}, got {missing!r}")
+        self.missing = missing
+
+    def extra_repr(self) -> str:
+        """The option."""
+        return f"missing={self.missing!r}"
+
+    @property
+    def name(self) -> str:
+        """The kind of tree."""
+        return self.structure
+
+    def cache_key(self) -> Hashable:
+        """The class and its option: two of a kind are one."""
+        return type(self), self.missing
+
+    def forward(self, batch: SentenceBatch) -> AttentionBias:
+        """Minus the path lengths, shape ``(batch, 1, query, key)``."""
+        # If no sentence has a tree, and that is not an error, there are no trees at all.
+        trees: TreeBatch | None = getattr(batch, self.structure)
+        if self.missing == "error":
+            trees = batch.require(self.structure, wanted_by=type(self).__name__)
+        position = torch.arange(batch.tokens.shape[1], device=batch.device)
+        substitute = (position - position[:, None]).abs()[None]
+        if self.missing != "word":
+            substitute = torch.zeros_like(substitute)
+        has_tree = batch.has_dependency if self.structure == "dependency" else batch.has_constituency
+        distance = substitute if trees is None else self._distances(trees)
+        distance = torch.where(has_tree[:, None, None], distance, substitute)
+        return AttentionBias(None, -distance[:, None].to(torch.get_default_dtype()))
+
+    def _distances(self, trees: TreeBatch) -> Int64[Tensor, "batch word word"]:
+        return trees.distances()
+
+
+class DependencyDistance(_TreeDistance):
     r"""Prefers words that are close in the dependency tree: the bias is ``-D`` for ``D`` arcs between them.
 
     MS-SAN, ``M^dp``. Several roots share one virtual root that is not a word, so two roots are 2 apart.
@@ -41,38 +84,18 @@ class DependencyDistance(Prior):
         [-0.0, -1.0, -2.0]
     """
 
-    def __init__(self, missing: Missing = "error") -> None:
-        super().__init__()
-        self.missing = _checked(missing, "DependencyDistance")
-
-    def extra_repr(self) -> str:
-        """The option."""
-        return f"missing={self.missing!r}"
-
-    @property
-    def name(self) -> str:
-        """``dependency``."""
-        return "dependency"
-
-    def identity(self) -> Hashable:
-        """The class and its option: two of a kind are one."""
-        return type(self), self.missing
-
-    def forward(self, batch: SentenceBatch) -> AttentionBias:
-        """Minus the path lengths, shape ``(batch, 1, query, key)``."""
-        tree = _tree(batch, "dependency", self.missing, wanted_by="DependencyDistance")
-        instead = _without_tree(batch, self.missing)
-        return _preference(instead if tree is None else tree.distances(), batch.has_dependency, instead)
+    structure = "dependency"
 
 
-class ConstituencyDistance(Prior):
+class ConstituencyDistance(_TreeDistance):
     r"""Prefers words that are close in the phrase tree: the bias is minus the number of edges between two words.
 
     The phrase-tree counterpart of MS-SAN's ``M^dp``; two words of one flat phrase are 2 apart, as each is one edge
     below it.
 
     Args:
-        missing: as in :class:`DependencyDistance`.
+        missing: what to do with a sentence without a tree: ``"error"`` raises, ``"none"`` adds no bias there,
+            ``"word"`` uses the word distance there.
 
     Raises:
         ValueError: for another value of ``missing``.
@@ -87,28 +110,10 @@ class ConstituencyDistance(Prior):
         [-0.0, -2.0, -3.0]
     """
 
-    def __init__(self, missing: Missing = "error") -> None:
-        super().__init__()
-        self.missing = _checked(missing, "ConstituencyDistance")
+    structure = "constituency"
 
-    def extra_repr(self) -> str:
-        """The option."""
-        return f"missing={self.missing!r}"
-
-    @property
-    def name(self) -> str:
-        """``constituency``."""
-        return "constituency"
-
-    def identity(self) -> Hashable:
-        """The class and its option: two of a kind are one."""
-        return type(self), self.missing
-
-    def forward(self, batch: SentenceBatch) -> AttentionBias:
-        """Minus the path lengths, shape ``(batch, 1, query, key)``."""
-        tree = _tree(batch, "constituency", self.missing, wanted_by="ConstituencyDistance")
-        instead = _without_tree(batch, self.missing)
-        return _preference(instead if tree is None else tree.leaf_distances(), batch.has_constituency, instead)
+    def _distances(self, trees: TreeBatch) -> Int64[Tensor, "batch word word"]:
+        return trees.leaf_distances()
 
 
 class Subtree(Prior):
@@ -151,7 +156,7 @@ class Subtree(Prior):
         """``subtree``."""
         return "subtree"
 
-    def identity(self) -> Hashable:
+    def cache_key(self) -> Hashable:
         """The class and its option: two of a kind are one."""
         return type(self), self.words_see
 
@@ -163,35 +168,3 @@ class Subtree(Prior):
         leaf = torch.arange(tree.mask.shape[1], device=tree.mask.device) < tree.num_leaves
         among_leaves = (tree.mask & leaf)[:, :, None] & (tree.mask & leaf)[:, None, :]
         return AttentionBias(torch.where(leaf[:, None], among_leaves, tree.subtrees())[:, None])
-
-
-def _checked(missing: str, where: str) -> Missing:
-    known: tuple[Missing, ...] = get_args(Missing)
-    for value in known:
-        if missing == value:
-            return value
-    raise ValueError(f"{where} expects missing to be one of {', '.join(known)}, got {missing!r}")
-
-
-def _tree(
-    batch: SentenceBatch, structure: Literal["dependency", "constituency"], missing: Missing, *, wanted_by: str
-) -> TreeBatch | None:
-    """The trees of the batch, or ``None`` if no sentence has one and that is not an error."""
-    if missing == "error":
-        return batch.require(structure, wanted_by=wanted_by)
-    return batch.dependency if structure == "dependency" else batch.constituency
-
-
-def _without_tree(batch: SentenceBatch, missing: Missing) -> Int64[Tensor, "1 query key"]:
-    """The distances used in place of a tree's."""
-    position = torch.arange(batch.tokens.shape[1], device=batch.device)
-    distance = (position - position[:, None]).abs()[None]
-    return distance if missing == "word" else torch.zeros_like(distance)
-
-
-def _preference(
-    distance: Int64[Tensor, "#batch query key"], present: Bool[Tensor, " batch"], instead: Int64[Tensor, "1 query key"]
-) -> AttentionBias:
-    """Minus the distance where a tree is present, minus its replacement elsewhere."""
-    distance = torch.where(present[:, None, None], distance, instead)
-    return AttentionBias(None, -distance[:, None].to(torch.get_default_dtype()))
