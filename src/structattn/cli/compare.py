@@ -10,7 +10,7 @@ from structattn.cli.lines import table
 from structattn.data.model_card import add_comparison
 from structattn.errors import ConfigError
 from structattn.files.replacing import replace_text
-from structattn.inspection.comparisons import answers_in_words, comparison_table, flips_page
+from structattn.inspection.comparison_tables import comparison_table, flips_page, format_answers
 from structattn.options.hardware import Hardware
 from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool
 from structattn.training.folder import RunFolder
@@ -169,7 +169,7 @@ def _flips(difference: Difference, count: int) -> Iterator[str]:
         rows = [
             [
                 flip.id,
-                *(answers_in_words(one) for one in ((flip.gold,), flip.first, flip.second)),
+                *(format_answers(one) for one in ((flip.gold,), flip.first, flip.second)),
                 "better" if flip.won else "worse",
                 _short(" / ".join(flip.texts)),
             ]
