@@ -47,7 +47,10 @@ def fact_model_options(name: str, options: Mapping[str, Any]) -> dict[str, Any]:
     return chosen
 
 
-FACTS = ModelKind("structattn_papers.facts.fact_selection:FactModel", check_encoder=fact_model_options)
+FACTS = ModelKind(
+    "structattn_papers.facts.fact_selection:FactModel",
+    check_encoder=lambda name, options, embedder: fact_model_options(name, options),
+)
 FACTS_CARD = ModelCard(
     "Answers a question about a story and selects the facts that the answer rests on.",
     'import structattn as sa\n\nmodel = sa.load("FOLDER")\nmodel.predict(EXAMPLES)',

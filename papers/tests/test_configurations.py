@@ -8,7 +8,7 @@ from repository import ROOT
 from structattn.cli import arguments
 from structattn.cli.hydra_pretrain import command as pretrain_command
 from structattn.cli.train import command as train_command
-from structattn.encoders.table import EMBEDDERS, options_function, options_of
+from structattn.encoders.table import EMBEDDERS, options_of
 from structattn.options.checking import list_options
 from structattn.tasks import TASKS
 from structattn.training.study import read_space
@@ -80,7 +80,7 @@ def test_paper_configurations(path: Path) -> None:
     known = fact_model_options(config.encoder, {}) if config.encoder in FACT_MODELS else options_of(config.encoder)
     assert set(config.options) <= set(known)
     chosen = config.embedder.get("name", "words")
-    assert set(config.embedder) <= {"name", *list_options(options_function(EMBEDDERS, chosen))}
+    assert set(config.embedder) <= {"name", *list_options(EMBEDDERS.outline(chosen))}
     assert config.task in TASKS
     assert "# Published: " in text
     assert f"--config papers/{path.parent.name}/{path.name} " in text

@@ -33,6 +33,8 @@ class Table(Mapping[str, Value], Generic[Value]):
         what: what a row is, for errors: "encoder", "data format".
         rows: the rows of structattn itself: values, or ``module:name`` for what is imported when it is used.
         hint: how to use a value without a row, added to the error of an unknown name.
+        accepts: whether a value is of the right kind, for ``module:name`` in place of a row; ``None`` allows rows only.
+        expected: that kind, in words.
 
     Example:
         >>> table = Table("readers", "reader", {"words": "structattn.syntax.tokenisation:split_words"})
@@ -45,12 +47,23 @@ class Table(Mapping[str, Value], Generic[Value]):
         structattn.errors.ConfigError: unknown reader 'word' (did you mean 'words'?); known: upper, words
     """
 
-    def __init__(self, name: str, what: str, rows: Mapping[str, Value | str], *, hint: str = "") -> None:
+    def __init__(
+        self,
+        name: str,
+        what: str,
+        rows: Mapping[str, Value | str],
+        *,
+        hint: str = "",
+        accepts: Callable[[Any], bool] | None = None,
+        expected: str = "",
+    ) -> None:
         self.name = name
         self.what = what
         self._rows: dict[str, Value | str] = dict(rows)
         self._built_in = frozenset(rows)
         self._hint = hint
+        self._accepts = accepts
+        self._expected = expected
 
     def add(self, name: str, value: Value | str) -> None:
         """Add a row.
@@ -71,7 +84,7 @@ class Table(Mapping[str, Value], Generic[Value]):
         return name in self._rows or name in entry_points(self.name)
 
     def __getitem__(self, name: str) -> Value:
-        row = self._rows[name] if name in self._rows else entry_points(self.name)[name].address
+        row = self._row(name)
         return self._load(name, row) if isinstance(row, str) else row
 
     def __iter__(self) -> Iterator[str]:
@@ -87,7 +100,7 @@ class Table(Mapping[str, Value], Generic[Value]):
         Raises:
             KeyError: if there is no such row.
         """
-        row = self._rows[name] if name in self._rows else entry_points(self.name)[name].address
+        row = self._row(name)
         return row if isinstance(row, str) else None
 
     def source(self, name: str) -> str:
@@ -99,22 +112,49 @@ class Table(Mapping[str, Value], Generic[Value]):
         return [name for name in self if name not in self._built_in]
 
     def find(self, name: str) -> Value:
-        """The value of a row.
+        """The value of a row or, where the table takes values without one, what ``module:name`` names.
 
         Raises:
             ConfigError: if there is none of that name; the message lists the known ones and the packages they are of.
+                As ``named``, for ``module:name``.
         """
+        if self._accepts is not None and self._is_address(name):
+            value: Value = named(name, self.what, self._accepts, self._expected)
+            return value
         self.check(name)
         return self[name]
 
     def check(self, name: str) -> None:
-        """Refuse an unknown name; nothing is imported.
+        """Refuse an unknown name; nothing is imported, so ``module:name`` passes where the table takes it.
 
         Raises:
             ConfigError: as ``find``.
         """
-        if not isinstance(name, str) or name not in self:
+        if not self._is_address(name) and (not isinstance(name, str) or name not in self):
             raise self.unknown(name)
+
+    def outline(self, name: str) -> Callable[..., Any]:
+        """A function with the options of a row of a table of functions, which is not imported for it.
+
+        Raises:
+            ConfigError: as ``find``.
+        """
+        from structattn.lazy import outline
+
+        self.check(name)
+        address = self.address(name) if name in self else None
+        return self.find(name) if address is None else outline(address)  # type: ignore[return-value]  # functions
+
+    def check_options(self, name: str, options: Mapping[str, Any]) -> dict[str, Any]:
+        """Plain options as the function of a row takes them; only ``module:name`` is imported.
+
+        Raises:
+            ConfigError: as ``find``; for an unknown option (the message lists the known ones), or a value that does not
+                fit.
+        """
+        from structattn.options.checking import check_options
+
+        return check_options(options, self.outline(name), f"{self.what} {name!r}")
 
     def unknown(self, name: object) -> ConfigError:
         """The error for a name that is not in the table."""
@@ -123,6 +163,13 @@ class Table(Mapping[str, Value], Generic[Value]):
         known = ", ".join(f"{row} (of {source})" if (source := self.source(row)) else row for row in sorted(self))
         close = suggest(name, self) if isinstance(name, str) else ""
         return ConfigError(f"unknown {self.what} {shown(name)}{close}; known: {known}{self._hint}")
+
+    def _is_address(self, name: object) -> bool:
+        """Whether this is ``module:name``, and the table takes it in place of a row."""
+        return self._accepts is not None and isinstance(name, str) and ":" in name
+
+    def _row(self, name: str) -> Value | str:
+        return self._rows[name] if name in self._rows else entry_points(self.name)[name].address
 
     def _load(self, name: str, address: str) -> Value:
         from structattn.lazy import imported

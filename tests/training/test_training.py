@@ -260,14 +260,10 @@ def test_leftovers_of_a_killed_process_are_tidied(data: DataConfig, tmp_path: Pa
     for name in (".dev.jsonl.7.tmp", ".dev.jsonl.0a1b2c3d.tmp"):
         (out / "predictions" / name).touch()
     (out / ".notes").write_text("mine", encoding="utf-8")
-    with RunFolder(out).running(configure(data, out, epochs=1), environment_of(out), resume=True):
+    with RunFolder(out).running(configure(data, out, epochs=1), lambda folder: None, resume=True):
         pass
     assert (out / "best" / "config.json").is_file()
     assert [*out.glob(".*"), *out.glob("predictions/.*")] == [out / ".notes"]
-
-
-def environment_of(out: Path) -> Callable[[], dict[str, Any]]:
-    return lambda: read_json(RunFolder(out).environment)
 
 
 def test_a_finished_run_is_only_read(data: DataConfig, tmp_path: Path) -> None:
@@ -394,11 +390,15 @@ def test_a_run_is_replaced_once_the_new_one_has_an_evaluation(data: DataConfig, 
 
 
 def replace_and_die(config: RunConfig, described: bool) -> None:
-    def die() -> dict[str, Any]:
-        os.kill(os.getpid(), signal.SIGKILL)
-        return {}
+    def describe(folder: RunFolder) -> None:
+        if not described:
+            die()
+        save_config(config, folder.config)
 
-    with RunFolder(str(config.out)).running(config, dict if described else die, overwrite=True):
+    def die() -> None:
+        os.kill(os.getpid(), signal.SIGKILL)
+
+    with RunFolder(str(config.out)).running(config, describe, overwrite=True):
         die()
 
 

@@ -83,7 +83,6 @@ def run_questions(run: QuestionRun, *, resume: bool = False, overwrite: bool = F
     """
     return carry_out(
         run,
-        lambda: run.out,
         functools.partial(_train, run),
         lambda _, values: QuestionResult(run.out, **values),
         name="squad",

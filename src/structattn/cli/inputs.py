@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypeVar
 
 from structattn.data import Example
-from structattn.data.model_config import ADAPTER, check_backbone, find_model_folder, find_whole_model, read_model_config
+from structattn.data.model_config import check_folders, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError
 from structattn.files.text import Source, check_readable
@@ -69,10 +69,7 @@ def check_sources(*files: str | None, backbone: str | None = None, adapter: str 
     for file in files:
         if file is not None:
             check_readable(file)
-    if backbone is not None:
-        check_backbone(backbone)
-    if adapter is not None:
-        read_model_config(find_model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
+    check_folders(backbone=backbone, adapter=adapter)
 
 
 def check_goes_with(needed: str, **given: object) -> None:

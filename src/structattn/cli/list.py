@@ -63,9 +63,7 @@ def _embedders() -> Entries:
 
 
 def _builders(table: "Table[Callable[..., Any]]") -> Entries:
-    from structattn.encoders.table import options_function
-
-    functions = {name: options_function(table, name) for name in sorted(table)}
+    functions = {name: table.outline(name) for name in sorted(table)}
     return {name: (_summary(function), list_options(function)) for name, function in functions.items()}
 
 

@@ -108,6 +108,19 @@ def check_backbone(folder: str | os.PathLike[str]) -> None:
         raise ConfigError(f"backbone: expected the folder of a Hugging Face model, {name} has no {MODEL.config}")
 
 
+def check_folders(*, model: object = None, backbone: object = None, adapter: object = None) -> None:
+    """Refuse folders of a model, a Hugging Face model or an adapter that this version cannot read.
+
+    Code that the folder of the model names is not imported, and trusted here. What is not a text is no folder.
+    """
+    if isinstance(model, str):
+        read_model_config(find_whole_model(model), trust_code=True)
+    if isinstance(backbone, str):
+        check_backbone(backbone)
+    if isinstance(adapter, str):
+        read_model_config(find_model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
+
+
 def check_trusted(name: object, *, source: object, trust_code: Trust) -> None:
     """Refuse an encoder that a folder names unless the caller trusts it; nothing is imported."""
     if not isinstance(name, str):

@@ -8,7 +8,7 @@ from typing import Any
 
 from torch import nn
 
-from structattn.encoders.table import EMBEDDERS, check_embedder
+from structattn.encoders.table import EMBEDDERS
 from structattn.errors import ConfigError
 from structattn.layers import WordEmbedding
 from structattn.options.checking import check_options
@@ -51,9 +51,8 @@ def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) 
         structattn.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
         dim, dropout, num_frozen
     """
-    check_embedder(config)
-    name, options = config["name"], {key: value for key, value in config.items() if key != "name"}
-    function = EMBEDDERS[name]
+    name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}
+    function = EMBEDDERS.find(name)  # type: ignore[arg-type]  # it refuses whatever is no name
     checked = check_options(options, function, f"embedder {name!r}")
     try:
         embedder: nn.Module = function(vocab_size, **checked)

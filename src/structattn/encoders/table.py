@@ -6,9 +6,9 @@ An encoder outside the table is named ``module:function``.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
-from structattn.lazy import first_type, outline
-from structattn.options.checking import check_options, list_options
-from structattn.tables import Table, named
+from structattn.lazy import first_type
+from structattn.options.checking import list_options
+from structattn.tables import Table
 
 if TYPE_CHECKING:
     from torch import nn
@@ -47,6 +47,8 @@ BUILDERS: Table[Callable[..., "SentenceEncoder"]] = Table(
         "sgnet": "structattn.backbones.sgnet:sgnet",
     },
     hint=", or module:function for your own",
+    accepts=callable,
+    expected="a function",
 )
 #: From the name of an embedder to what builds it.
 EMBEDDERS: Table[Callable[..., "nn.Module"]] = Table(
@@ -77,11 +79,7 @@ def builder(name: str) -> "Callable[..., SentenceEncoder]":
         >>> builder("bilstm") is builder("structattn.encoders:bilstm")
         True
     """
-    _check_name(name)
-    if name in BUILDERS:
-        return BUILDERS[name]
-    function: Callable[..., SentenceEncoder] = named(name, "encoder", callable, "a function")
-    return function
+    return BUILDERS.find(name)
 
 
 def options_of(name: str) -> dict[str, Any]:
@@ -91,7 +89,7 @@ def options_of(name: str) -> dict[str, Any]:
         >>> options_of("disan")["scale"], options_of("tree_transformer")["accumulation"]
         (5.0, {'max_vertical': 50, 'max_horizontal': 100, 'mode': 'paper'})
     """
-    return list_options(_options(name))
+    return list_options(BUILDERS.outline(name))
 
 
 def needs_backbone(name: str) -> bool:
@@ -101,7 +99,7 @@ def needs_backbone(name: str) -> bool:
         >>> needs_backbone("hydra"), needs_backbone("ms_san")
         (True, False)
     """
-    return first_type(_options(name)) == "BackboneEmbedding"
+    return first_type(BUILDERS.outline(name)) == "BackboneEmbedding"
 
 
 def with_default_embedder(encoder: str, embedder: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
@@ -122,53 +120,28 @@ def with_default_embedder(encoder: str, embedder: Mapping[str, Any], options: Ma
     return complete
 
 
-def check_encoder(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an unknown encoder, or options that it does not have; no encoder of the table is imported.
+def check_encoder(name: str, options: Mapping[str, Any], embedder: Mapping[str, Any]) -> None:
+    """Refuse an unknown encoder or embedder, or options that they do not have; none of the tables' is imported.
+
+    Args:
+        name: the name of the encoder.
+        options: keyword arguments of its builder.
+        embedder: name and options of the embedder; the encoder's own if there is no name.
 
     Raises:
         ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
 
     Example:
-        >>> check_encoder("emb_s2t", {"dim": "wide"})
+        >>> check_encoder("emb_s2t", {"dim": "wide"}, {})
         Traceback (most recent call last):
         ...
         structattn.errors.ConfigError: option 'dim' of encoder 'emb_s2t': expected int | None, got 'wide'
-    """
-    check_options(options, _options(name), f"encoder {name!r}")
-
-
-def check_embedder(config: Mapping[str, Any]) -> None:
-    """Refuse a configuration of an embedder whose ``name`` or options are unknown; nothing is imported.
-
-    Raises:
-        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
-
-    Example:
-        >>> check_embedder({"name": "words", "dims": 3})
+        >>> check_encoder("emb_s2t", {}, {"dims": 3})
         Traceback (most recent call last):
         ...
         structattn.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
         dim, dropout, num_frozen
     """
-    name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}
-    if not isinstance(name, str):
-        raise EMBEDDERS.unknown(name)
-    EMBEDDERS.check(name)
-    check_options(options, options_function(EMBEDDERS, name), f"embedder {name!r}")
-
-
-def options_function(table: Table[Callable[..., Any]], name: str) -> Callable[..., Any]:
-    """A function with the options of a row of a table of functions, which is not imported for it."""
-    address = table.address(name)
-    return table[name] if address is None else outline(address)
-
-
-def _options(name: str) -> Callable[..., Any]:
-    """A function with the options of an encoder."""
-    _check_name(name)
-    return options_function(BUILDERS, name) if name in BUILDERS else builder(name)
-
-
-def _check_name(name: str) -> None:
-    if ":" not in name:
-        BUILDERS.check(name)
+    BUILDERS.check_options(name, options)
+    embedder = with_default_embedder(name, embedder, options)
+    EMBEDDERS.check_options(embedder.pop("name"), embedder)

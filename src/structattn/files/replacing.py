@@ -6,6 +6,7 @@ import fcntl
 import gzip
 import io
 import os
+import re
 import secrets
 import shutil
 import tempfile
@@ -18,6 +19,12 @@ from structattn.files.text import is_remote, remote_files
 
 #: Errors of a write that does not fit or does not arrive; for an open file, the system reports them without its name.
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
+
+ASIDE = ".replaced"
+"""The folder with the content of a claimed folder that was set aside."""
+_LOCK, _MOVING = "lock", ".moving"
+# What a process that was killed leaves behind; other hidden files are the user's.
+_LEFTOVER = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]+)?\.(?P<kind>tmp|new|old)")
 
 
 @contextlib.contextmanager
@@ -146,14 +153,14 @@ def remove(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def claim_folder(folder: Path, name: str = "lock") -> Iterator[None]:
+def claim_folder(folder: Path) -> Iterator[None]:
     """Lock a folder for this process; it is created if missing, and removed again if nothing was written.
 
     The lock is the kernel's, so it ends with the process, however that ends; its file only names the owner.
     """
     created = [missing for missing in (folder, *folder.parents) if not missing.exists()]
     folder.mkdir(parents=True, exist_ok=True)
-    lock = folder / name
+    lock = folder / _LOCK
     handle = _lock(lock)
     try:
         yield
@@ -181,3 +188,50 @@ def _lock(path: Path) -> int:
                 os.write(handle, f"{os.getpid()}\n".encode())
                 return handle
         os.close(handle)
+
+
+def list_content(folder: Path) -> set[str]:
+    """The names of the files and folders in a claimed folder, apart from its lock and what was set aside."""
+    return {item.name for item in folder.iterdir()} - {_LOCK, ASIDE, _MOVING} if folder.exists() else set()
+
+
+def clear_content(folder: Path) -> None:
+    """Remove everything in a claimed folder but what was set aside."""
+    for name in list_content(folder):
+        remove(folder / name)
+
+
+def set_content_aside(folder: Path) -> None:
+    """Make a claimed folder empty; ``settle_content`` puts its content back or removes it."""
+    if content := list_content(folder):
+        moving = folder / _MOVING
+        moving.mkdir()
+        for name in content:
+            (folder / name).rename(moving / name)
+        moving.rename(folder / ASIDE)
+
+
+def settle_content(folder: Path, *, stays: bool) -> None:
+    """Remove what was set aside if the present content stays; otherwise put it back in place of the present content."""
+    aside, moving = folder / ASIDE, folder / _MOVING
+    if aside.exists() and stays:
+        remove(aside)
+    elif aside.exists():
+        clear_content(folder)
+        aside.rename(moving)
+    if moving.exists():
+        for item in list(moving.iterdir()):
+            item.rename(folder / item.name)
+        moving.rmdir()
+
+
+def remove_leftovers(folder: Path) -> None:
+    """Remove the temporary files of a process that was killed, and put a folder back that it was replacing."""
+    for leftover in list(folder.glob(".*")):
+        match = _LEFTOVER.fullmatch(leftover.name)
+        if match is None:
+            continue
+        if match["kind"] == "old" and not (folder / match["name"]).exists():
+            leftover.rename(folder / match["name"])
+        else:
+            remove(leftover)

@@ -14,7 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from typing import Any, BinaryIO, TextIO, cast
+from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from structattn.errors import ConfigError, ParseError, StructAttnError, require, shown
 
@@ -56,8 +56,13 @@ def read_lines(source: Source) -> Iterator[tuple[int, str]]:
         >>> list(read_lines(io.BytesIO(b"a fine film\r\n\nso dull")))
         [(1, 'a fine film'), (2, ''), (3, 'so dull')]
     """
+    with open_bytes(source) as stream:
+        yield from _split_lines(stream, source)
+
+
+def _split_lines(stream: io.BufferedReader | gzip.GzipFile, source: Source) -> Iterator[tuple[int, str]]:
     number = blank = 0
-    for text in _read_blocks(source):
+    for text in _read_blocks(stream, source):
         for line in text.split("\n"):
             number += 1
             if line and not line.isspace():
@@ -68,10 +73,25 @@ def read_lines(source: Source) -> Iterator[tuple[int, str]]:
             yield number, line.removesuffix("\r")
 
 
+class FileStart(NamedTuple):
+    """How a file begins: whether it is Parquet, and its first line that is not blank, ``None`` without any."""
+
+    is_parquet: bool
+    line: str | None
+
+
+def read_start(path: str | os.PathLike[str]) -> FileStart:
+    """How a file begins, opened once; refuses one whose first lines cannot be read."""
+    with open_bytes(path) as stream, _naming_gzip(path):
+        if stream.peek(4)[:4] == _PARQUET_MAGIC:
+            return FileStart(True, None)
+        return FileStart(False, next((line for _, line in _split_lines(stream, path) if line.strip()), None))
+
+
 def check_readable(path: str | os.PathLike[str]) -> None:
-    """Refuse a path that is neither a folder nor Parquet nor a file with a readable first line; pipes pass."""
-    if not os.path.isdir(path) and not is_pipe(path) and not is_parquet(path):
-        next(read_lines(path), None)
+    """Refuse a file whose first lines cannot be read; folders and pipes pass."""
+    if not os.path.isdir(path) and not is_pipe(path):
+        read_start(path)
 
 
 def check_apart(*paths: str | os.PathLike[str] | None) -> None:
@@ -170,26 +190,25 @@ def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
             yield raw
 
 
-def _read_blocks(source: Source) -> Iterator[str]:
+def _read_blocks(stream: io.BufferedReader | gzip.GzipFile, source: Source) -> Iterator[str]:
     """The text in blocks of whole lines, without the line end of the last one."""
     pending, number = b"", 1
-    with open_bytes(source) as stream:
-        block = _read_block(stream, source, number).removeprefix(codecs.BOM_UTF8)
-        while block:
-            pending += block
-            first = pending.find(b"\n")
-            if (first if first >= 0 else len(pending)) > MAX_LINE:
-                came = f"{first:,}" if first >= 0 else f"at least {len(pending):,}"
-                start = shown(pending[:200].decode("utf-8", "replace"), width=40)
-                message = f"expected lines of at most {MAX_LINE:,} bytes, got one of {came} that begins {start}"
-                raise ParseError(message, file=source, line=number)
-            if first >= 0:
-                lines, _, pending = pending.rpartition(b"\n")
-                yield _decode(lines, source, number)
-                number += lines.count(b"\n") + 1
-            block = _read_block(stream, source, number)
-        if pending:
-            yield _decode(pending, source, number)
+    block = _read_block(stream, source, number).removeprefix(codecs.BOM_UTF8)
+    while block:
+        pending += block
+        first = pending.find(b"\n")
+        if (first if first >= 0 else len(pending)) > MAX_LINE:
+            came = f"{first:,}" if first >= 0 else f"at least {len(pending):,}"
+            start = shown(pending[:200].decode("utf-8", "replace"), width=40)
+            message = f"expected lines of at most {MAX_LINE:,} bytes, got one of {came} that begins {start}"
+            raise ParseError(message, file=source, line=number)
+        if first >= 0:
+            lines, _, pending = pending.rpartition(b"\n")
+            yield _decode(lines, source, number)
+            number += lines.count(b"\n") + 1
+        block = _read_block(stream, source, number)
+    if pending:
+        yield _decode(pending, source, number)
 
 
 def _read_block(stream: io.BufferedReader | gzip.GzipFile, source: Source, number: int) -> bytes:

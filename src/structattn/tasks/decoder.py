@@ -4,7 +4,7 @@ A decoder generates a text from an encoding, token by token: all steps of a know
 at a time in search. Both must give the same probabilities.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Protocol, runtime_checkable
 
 from jaxtyping import Float, Int
@@ -14,9 +14,8 @@ from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.errors import ConfigError
-from structattn.options.checking import check_options
 from structattn.tasks.search import State
-from structattn.tasks.table import DECODERS, check_decoder
+from structattn.tasks.table import DECODERS
 
 
 @runtime_checkable
@@ -66,11 +65,9 @@ def build_decoder(name: str, encoder: SentenceEncoder, vocab_size: int, **option
         >>> build_decoder("lstm", encoder, 7, attention="segmentation").attention.reader.total
         2.0
     """
-    check_decoder(name, options)
-    function: Callable[..., Decoder] = DECODERS[name]
-    checked = check_options(options, function, f"decoder {name!r}")
+    checked = DECODERS.check_options(name, options)
     try:
-        decoder = function(encoder, vocab_size, **checked)
+        decoder = DECODERS[name](encoder, vocab_size, **checked)
     except ConfigError:
         raise
     except ValueError as error:

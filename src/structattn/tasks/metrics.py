@@ -14,7 +14,7 @@ from operator import eq
 import numpy as np
 from jaxtyping import Float, Shaped
 
-from structattn.tables import Table, named
+from structattn.tables import Table
 from structattn.tasks.sequence_metrics import BLEU, SPAN_F1, words_right
 from structattn.tasks.sums import Counted, Counts, Sums, ratio
 
@@ -144,10 +144,7 @@ def metric(name: str) -> Metric:
     Raises:
         ConfigError: if there is none; the message lists the known names.
     """
-    if ":" not in name:
-        return METRICS.find(name)
-    found: Metric = named(name, "metric", lambda value: isinstance(value, Metric), "a Metric")
-    return replace(found, name=name)
+    return METRICS.find(name) if ":" not in name else replace(METRICS.find(name), name=name)
 
 
 def accuracy(gold: Labels, predicted: Labels) -> float:
@@ -286,6 +283,8 @@ METRICS: Table[Metric] = Table(
     "metrics",
     "metric",
     hint=", or module:name for your own",
+    accepts=lambda value: isinstance(value, Metric),
+    expected="a Metric",
     rows={
         metric.name: metric
         for metric in (

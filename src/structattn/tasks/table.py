@@ -7,11 +7,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from structattn.encoders.table import check_encoder, options_function
+from structattn.encoders.table import check_encoder
 from structattn.errors import ConfigError
 from structattn.lazy import imported
-from structattn.options.checking import check_options
-from structattn.tables import Table, named
+from structattn.tables import Table
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -87,7 +86,14 @@ _TASKS = (
 )
 
 #: Every task by name.
-TASKS: Table[Task] = Table("tasks", "task", {task.name: task for task in _TASKS}, hint=", or module:NAME for your own")
+TASKS: Table[Task] = Table(
+    "tasks",
+    "task",
+    {task.name: task for task in _TASKS},
+    hint=", or module:NAME for your own",
+    accepts=lambda value: isinstance(value, Task),
+    expected="a Task",
+)
 
 
 @dataclass(frozen=True)
@@ -98,12 +104,13 @@ class ModelKind:
         model: the ``module:class`` of the ``TaskModel``.
         sections: the parts of a run's configuration that concern it: the ``classifier``, the ``decoder``, labels of
             ``phrases``, pretrained word ``vectors``.
-        check_encoder: refuses an unknown encoder, or options that it does not have.
+        check_encoder: refuses an unknown encoder or embedder, or options that they do not have:
+            ``(encoder, options, embedder)``. Nothing is refused if ``None``.
     """
 
     model: str
     sections: frozenset[str] = frozenset()
-    check_encoder: Callable[[str, Mapping[str, Any]], object] | None = None
+    check_encoder: Callable[[str, Mapping[str, Any], Mapping[str, Any]], object] | None = None
 
 
 #: From the name of a decoder to its builder.
@@ -121,16 +128,6 @@ DECODERS: Table[Callable[..., "Decoder"]] = Table(
 GENERATORS: Table[Callable[[int], tuple[list["Example"], list["Example"], list["Example"]]]] = Table(
     "generators", "generator", {}
 )
-
-
-def check_decoder(name: str, options: Mapping[str, Any]) -> None:
-    """Refuse an unknown decoder, or options that it does not have; nothing is imported.
-
-    Raises:
-        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
-    """
-    DECODERS.check(name)
-    check_options(options, options_function(DECODERS, name), f"decoder {name!r}")
 
 
 #: From each kind of answer to the model that gives it.
@@ -152,7 +149,7 @@ ANSWERS: Table[ModelKind] = Table(
 )
 
 
-def model_kind(task: Task) -> ModelKind:
+def find_model_kind(task: Task) -> ModelKind:
     """The kind of model that learns a task; it is not imported.
 
     Raises:
@@ -168,13 +165,13 @@ def model_class(task: Task) -> "type[TaskModel]":
     """The class of the models that learn a task.
 
     Raises:
-        ConfigError: as ``model_kind``.
+        ConfigError: as ``find_model_kind``.
 
     Example:
         >>> model_class(get_task("translation")).kind
         'sequence'
     """
-    found: type[TaskModel] = imported(model_kind(task).model)
+    found: type[TaskModel] = imported(find_model_kind(task).model)
     return found
 
 
@@ -184,7 +181,4 @@ def get_task(name: str) -> Task:
     Raises:
         ConfigError: if there is none; the message lists the known names.
     """
-    if ":" not in name:
-        return TASKS.find(name)
-    task: Task = named(name, "task", lambda value: isinstance(value, Task), "a Task")
-    return task
+    return TASKS.find(name)

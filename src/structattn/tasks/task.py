@@ -13,7 +13,7 @@ from typing import Any
 from structattn.data import Example
 from structattn.data.readers.formats import Phrases, find_reader, match_files, read_examples, recognise_format
 from structattn.errors import ConfigError, ParseError, naming
-from structattn.files.text import Source
+from structattn.files.text import FileStart, Source
 from structattn.tasks.combine import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
 
@@ -139,7 +139,7 @@ class Task:
             ParseError: with file and line, for a missing, empty or malformed file.
             ConfigError: if the data do not fit the task.
         """
-        format = self.format_of(path) if format is None else format
+        format = self.recognise_format(path) if format is None else format
         target = None
         if "target" in inspect.signature(find_reader(format)).parameters:
             # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
@@ -151,8 +151,12 @@ class Task:
         with naming(path):
             yield from self.prepare(read_examples(path, format, **options), published=format == self.format)
 
-    def format_of(self, path: Source) -> str:
+    def recognise_format(self, path: Source, starts: Mapping[str, FileStart] | None = None) -> str:
         """The data format of a file, or of the first file of a pattern; the task's own if no other is recognised.
+
+        Args:
+            path: the file, or a pattern of files.
+            starts: how files begin that have been opened before, by their names.
 
         Raises:
             ParseError: for a missing, empty or unrecognisable file.
@@ -161,7 +165,8 @@ class Task:
             # A table of sentences and texts looks like one of sentences and labels.
             return self.format
         try:
-            return recognise_format(match_files(path)[0])
+            file = match_files(path)[0]
+            return recognise_format(file, None if starts is None else starts.get(file))
         except ParseError:
             if self.format is None:
                 raise

@@ -20,7 +20,7 @@ from structattn.tasks import Task
 from structattn.tasks.table import GENERATORS
 from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig, load_config
 from structattn.training.folder import RunFolder
-from structattn.training.plan import RunPlan, check_generated, plan_run
+from structattn.training.plan import RunPlan, plan_run
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -205,7 +205,7 @@ def _check_labels(data: DataConfig, dev: Sequence[Example], test: Sequence[Examp
 
 def _generated(config: RunConfig, task: Task) -> Split:
     """Generated data; the same for every seed of a run, so that runs can be compared."""
-    parts = GENERATORS.find(check_generated(config, task))(config.data.generated)
+    parts = GENERATORS.find(str(task.generated))(config.data.generated)
     train, dev, test = (list(task.prepare(part)) for part in parts)
     train = _sampled(train, config)
     return Split(train, train, dev, test)

@@ -16,10 +16,10 @@ import torch
 
 import structattn
 from structattn.data.model_card import Trained, write_card
-from structattn.files.json_yaml import naming_description, read_json, read_yaml, write_json
+from structattn.files.json_yaml import naming_description, read_json, read_yaml, write_json, write_yaml
 from structattn.training import distributed
 from structattn.training.config import FROM_PYTHON
-from structattn.training.folder import RunFolder
+from structattn.training.folder import RunFolder, plain_values
 from structattn.training.state import preserved_randomness
 
 _Result = TypeVar("_Result")
@@ -27,7 +27,6 @@ _Result = TypeVar("_Result")
 
 def carry_out(
     config: Any,
-    folder: Callable[[], str | os.PathLike[str]],
     work: Callable[[RunFolder, Any], Mapping[str, Any]],
     read: Callable[[RunFolder, Mapping[str, Any]], _Result],
     *,
@@ -42,8 +41,7 @@ def carry_out(
     state of the unfinished run is removed. The caller's random state is restored.
 
     Args:
-        config: a ``RunSettings``; all of it but ``out`` determines the run.
-        folder: returns the path of the run folder; called in the first process.
+        config: a ``RunSettings`` with ``out``, the run folder; all else in it determines the run.
         work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
         read: makes the result from that content.
         name: the command that makes such a run, for the model card.
@@ -56,22 +54,25 @@ def carry_out(
 
     Raises:
         ParseError: if the result of a finished run is damaged.
-        ConfigError: as ``RunFolder.running``; if the device is not available.
+        ConfigError: as ``RunFolder.running``; to resume, if the content of a file has changed; if the device is not
+            available.
         MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
     """
     with contextlib.ExitStack() as stack:
         accelerator = stack.enter_context(distributed.open_accelerator(config.hardware, report_to=config.report_to))
-        run_folder = RunFolder(distributed.from_first(folder))
-        environment = functools.partial(_environment, accelerator.device, files)
-        running = run_folder.running(config, environment, resume=resume, overwrite=overwrite)
+        # Each process has made a name with the time in it.
+        out = distributed.from_first(lambda: config.out)
+        folder = RunFolder(out)
+        describe = functools.partial(_describe, config, accelerator.device, files)
+        running = folder.running(config, describe, resume=resume, overwrite=overwrite)
         distributed.from_first(lambda: stack.enter_context(running))
-        if not distributed.from_first(lambda: run_folder.is_finished):
+        if not distributed.from_first(lambda: folder.is_finished):
             with preserved_randomness():
-                result = work(run_folder, accelerator)
-            distributed.from_first(lambda: _finish(run_folder, name, result))
-        values = distributed.from_first(lambda: read_json(run_folder.result))
-    with naming_description(run_folder.result, "a result"):
-        return read(run_folder, values)
+                result = work(folder, accelerator)
+            distributed.from_first(lambda: _finish(folder, name, result))
+        values = distributed.from_first(lambda: read_json(folder.result))
+    with naming_description(folder.result, "a result"):
+        return read(folder, values)
 
 
 def peak_memory(device: torch.device) -> float:
@@ -83,7 +84,19 @@ def peak_memory(device: torch.device) -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
 
 
-def _environment(device: torch.device, files: Iterable[str | os.PathLike[str] | None]) -> dict[str, Any]:
+def _describe(
+    config: Any, device: torch.device, files: Iterable[str | os.PathLike[str] | None], folder: RunFolder
+) -> None:
+    """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""
+    environment = _collect_environment(device, files)
+    if folder.is_trained:
+        folder.check_data(environment["sha256"])
+    folder.plots.mkdir(exist_ok=True)
+    write_json(folder.environment, environment)
+    write_yaml(folder.config, plain_values(config))
+
+
+def _collect_environment(device: torch.device, files: Iterable[str | os.PathLike[str] | None]) -> dict[str, Any]:
     """Versions, machine and command of a run, and the checksums of the files that it reads."""
     versions: dict[str, str | None] = {}
     for name in ("accelerate", "numpy", "safetensors", "tokenizers", "transformers"):

@@ -17,24 +17,26 @@ Comparison, prediction and the command line read these folders too.
 import contextlib
 import json
 import os
-import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn.errors import ConfigError
-from structattn.files.json_yaml import read_json, read_yaml, write_json, write_yaml
-from structattn.files.replacing import claim_folder, remove
+from structattn.files.json_yaml import read_json, read_yaml
+from structattn.files.replacing import (
+    ASIDE,
+    claim_folder,
+    clear_content,
+    list_content,
+    remove,
+    remove_leftovers,
+    set_content_aside,
+    settle_content,
+)
 
 if TYPE_CHECKING:
     from structattn.data import Example
     from structattn.tasks import Evaluation
-
-_LOCK = "lock"
-# The folder of a run that is being replaced, until the new run has an evaluation; and its name while it is moved.
-_REPLACED, _MOVING = ".replaced", ".moving"
-# What files.replacing leaves behind when the process is killed; other hidden files are the user's.
-_LEFTOVER = re.compile(r"\.(?P<name>.+?)(\.[0-9a-f]+)?\.(?P<kind>tmp|new|old)")
 
 
 class RunFolder:
@@ -72,8 +74,7 @@ class RunFolder:
         """Whether the run is finished."""
         return self.result.is_file()
 
-    @contextlib.contextmanager
-    def claimed(self) -> Iterator[None]:
+    def claimed(self) -> contextlib.AbstractContextManager[None]:
         """Lock the folder for this process.
 
         The folder and its parents are created if missing, and removed again if nothing was written.
@@ -83,8 +84,7 @@ class RunFolder:
         Raises:
             ConfigError: if another process holds it.
         """
-        with claim_folder(self.path, _LOCK):
-            yield
+        return claim_folder(self.path)
 
     def check_free(self, config: Any = None, *, resume: bool = False, overwrite: bool = False) -> None:
         """Check that a run may write here.
@@ -98,11 +98,10 @@ class RunFolder:
             ConfigError: if the folder contains a run and neither is asked for, a run with another configuration, or
                 anything else.
         """
-        if not self._content():
-            return
         if not self.config.is_file():
-            raise ConfigError(f"{self.path} is not empty and not a run folder; choose another one")
-        if resume:
+            if list_content(self.path):
+                raise ConfigError(f"{self.path} is not empty and not a run folder; choose another one")
+        elif resume:
             values, previous = plain_values(config), read_yaml(self.config)
             changed = [name for name in values if previous.get(name) != values[name]]
             if changed:
@@ -116,7 +115,7 @@ class RunFolder:
     def running(
         self,
         config: Any,
-        describe: Callable[[], Mapping[str, Any]],
+        describe: Callable[["RunFolder"], object],
         *,
         resume: bool = False,
         overwrite: bool = False,
@@ -128,36 +127,34 @@ class RunFolder:
 
         Args:
             config: the configuration of the run, a ``RunSettings``.
-            describe: returns the content of ``environment.json``.
+            describe: writes ``environment.json`` and ``config.yaml``, unless the run is finished.
             resume: whether the folder may contain an unfinished run with the same configuration, or a finished one.
             overwrite: whether a run in it is replaced.
 
         Raises:
-            ConfigError: if another process holds the folder; as ``check_free``; to resume, if the content of a file
-                that the run reads has changed.
+            ConfigError: if another process holds the folder; as ``check_free``.
         """
         with self.claimed():
-            self._settle()  # after a process that was killed
+            settle_content(self.path, stays=self.is_trained)  # after a process that was killed
             self.check_free(config, resume=resume, overwrite=overwrite)
-            if resume:
-                self._tidy()
+            if not resume:
+                set_content_aside(self.path)
             else:
-                self._set_aside()
-            if self.is_finished:
+                for folder in (self.path, self.checkpoints, self.path / "predictions"):
+                    remove_leftovers(folder)
+            try:
+                if not self.is_finished:
+                    describe(self)
                 yield
-            else:
-                try:
-                    self._describe(plain_values(config), describe(), resume=resume)
-                    yield
-                except BaseException as error:
-                    if not self.is_trained:
-                        self._clear()
-                    elif isinstance(error, KeyboardInterrupt):
-                        way = f"--seed {config.seed} --out {self.path} --resume"
-                        error.add_note(f"{self.path} keeps the run so far; resume it with {way}")
-                    self._settle()
-                    raise
-                self._settle()
+            except BaseException as error:
+                if not self.is_trained:
+                    clear_content(self.path)
+                elif isinstance(error, KeyboardInterrupt):
+                    way = f"--seed {config.seed} --out {self.path} --resume"
+                    error.add_note(f"{self.path} keeps the run so far; resume it with {way}")
+                raise
+            finally:
+                settle_content(self.path, stays=self.is_trained)
             remove(self.checkpoints)
 
     @property
@@ -166,7 +163,7 @@ class RunFolder:
         if self.is_finished:
             return True
         histories = self.path.rglob(self.metrics.name)
-        return any(file.stat().st_size for file in histories if self.path / _REPLACED not in file.parents)
+        return any(file.stat().st_size for file in histories if self.path / ASIDE not in file.parents)
 
     def check_data(self, checksums: Mapping[str, str]) -> None:
         """Check that the run has read the same files so far.
@@ -188,57 +185,6 @@ class RunFolder:
         if changed:
             reason = f"the content of {', '.join(changed)} has changed since the run began"
             raise ConfigError(f"{self.path}: cannot resume: {reason}; see {self.environment}")
-
-    def _describe(self, values: Mapping[str, Any], environment: Mapping[str, Any], *, resume: bool) -> None:
-        """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""
-        if resume and self.is_trained:
-            self.check_data(environment["sha256"])
-        self.plots.mkdir(exist_ok=True)
-        write_json(self.environment, environment)
-        write_yaml(self.config, values)
-
-    def _content(self) -> set[str]:
-        """The names of the files and folders in it, apart from the lock and a replaced run."""
-        bookkeeping = {_LOCK, _REPLACED, _MOVING}
-        return {item.name for item in self.path.iterdir()} - bookkeeping if self.path.exists() else set()
-
-    def _clear(self) -> None:
-        for name in self._content():
-            remove(self.path / name)
-
-    def _set_aside(self) -> None:
-        """Keep the run that is being replaced until the new one has had an evaluation."""
-        if content := self._content():
-            moving = self.path / _MOVING
-            moving.mkdir()
-            for name in content:
-                (self.path / name).rename(moving / name)
-            moving.rename(self.path / _REPLACED)
-
-    def _settle(self) -> None:
-        """Put the replaced run back, or remove it if the run that replaces it has had an evaluation."""
-        replaced, moving = self.path / _REPLACED, self.path / _MOVING
-        if replaced.exists() and self.is_trained:
-            remove(replaced)
-        elif replaced.exists():
-            self._clear()
-            replaced.rename(moving)
-        if moving.exists():
-            for item in list(moving.iterdir()):
-                item.rename(self.path / item.name)
-            moving.rmdir()
-
-    def _tidy(self) -> None:
-        """Remove temporary files of a killed process."""
-        for folder in (self.path, self.checkpoints, self.path / "predictions"):
-            for leftover in list(folder.glob(".*")):
-                match = _LEFTOVER.fullmatch(leftover.name)
-                if match is None:
-                    continue
-                if match["kind"] == "old" and not (folder / match["name"]).exists():
-                    leftover.rename(folder / match["name"])
-                else:
-                    remove(leftover)
 
 
 def plain_values(config: Any) -> dict[str, Any]:

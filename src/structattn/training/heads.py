@@ -128,7 +128,6 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
 
     return carry_out(
         config,
-        lambda: config.out,
         work,
         read,
         name="hydra pretrain",

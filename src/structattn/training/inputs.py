@@ -67,7 +67,7 @@ def summary_of(
     answer = model.task.answer
     known = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
     has_classes = bool(model.labels) and answer != "tags"
-    format = format or (model.task.format_of(source) if is_file(source) else "examples")
+    format = format or (model.task.recognise_format(source) if is_file(source) else "examples")
     return summarise(examples, name_of(source), format=format, has_classes=has_classes, **known)
 
 
@@ -76,7 +76,7 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
     if not isinstance(source, str | os.PathLike) or is_pipe(source):
         return "text"
     task = model.task
-    name = task.format_of(source)
+    name = task.recognise_format(source)
     # A line of text looks like a label and words, or like words and a tag.
     if name == "columns" and _are_texts(model, source, name):
         return _other_format(source)

@@ -67,7 +67,6 @@ def train_parser(config: ParserConfig, *, resume: bool = False, overwrite: bool 
     """
     return carry_out(
         config,
-        lambda: config.out,
         functools.partial(_train, config),
         lambda folder, values: ParserResult(folder.path, **values),
         name="parser train",

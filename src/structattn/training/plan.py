@@ -1,18 +1,19 @@
 """A run as it will be carried out: names, options and files of its configuration, checked and resolved once."""
 
 import dataclasses
+import os
+import time
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from structattn.data import Example
-from structattn.data.model_config import ADAPTER, check_backbone, find_model_folder, find_whole_model, read_model_config
+from structattn.data.model_config import check_folders
 from structattn.data.readers.formats import check_format, list_files
-from structattn.encoders.table import check_embedder, with_default_embedder
 from structattn.errors import ConfigError, ParseError
-from structattn.files.text import check_readable, is_parquet, is_pipe
+from structattn.files.text import FileStart, check_readable, is_pipe, read_start
 from structattn.tasks import Task
-from structattn.tasks.table import check_decoder, get_task, model_kind
+from structattn.tasks.table import DECODERS, TASKS, ModelKind, find_model_kind
 from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig
 
 SPLITS = ("train", "dev", "test")
@@ -23,7 +24,7 @@ class RunPlan:
     """A run that can be carried out, as far as can be said before its data are read.
 
     Attributes:
-        config: its configuration.
+        config: its configuration, with the run folder.
         task: the task, with the limits of the configuration.
         formats: the data format of each file of ``train``, ``dev`` and ``test``.
         files: every file that it reads data from, patterns expanded.
@@ -60,84 +61,72 @@ def plan_run(
             that do not go together, or a folder ``config.init`` that this version cannot read.
         ParseError: for a missing, empty or unreadable file.
     """
-    task, data = _resolve_task(config, task), config.data
+    task = TASKS.find(config.task) if task is None else task
+    kind, data = find_model_kind(task), config.data
+    _check_sections(config, task, kind)
+    if kind.check_encoder is not None and ":" not in config.encoder:
+        kind.check_encoder(config.encoder, config.options, config.embedder)
+    if "decoder" in kind.sections:
+        DECODERS.check_options(config.decoder.name, config.decoder.options)
     check_format(data.format)
     if data.train is None:
-        check_generated(config, task)
-    paths = {name: path for name in SPLITS if (path := getattr(data, name)) is not None}
-    files = tuple(
-        file
-        for path in (*paths.values(), data.parses, data.vectors)
-        if path is not None
-        for file in list_files(path)
-        if _is_file(file)
-    )
-    for file in files:
-        if is_pipe(file):
-            raise ParseError("expected a file, as a run reads its data more than once, got a pipe or device", file=file)
+        _check_generated(config, task)
+    longest = data.max_length or task.max_length
+    task = dataclasses.replace(task, max_length=longest, truncation=not data.refuse_longer)
+    paths = {name: path for name in SPLITS if (path := getattr(data, name)) and not path.startswith(FROM_PYTHON)}
+    starts = {file: read_start(file) for path in paths.values() for file in _list_files(path)}
+    formats = {name: data.format or task.recognise_format(path, starts) for name, path in paths.items()}
+    further_files = [file for path in (data.parses, data.vectors) if path is not None for file in _list_files(path)]
+    for file in further_files:
         check_readable(file)
-    formats = {name: data.format or task.format_of(path) for name, path in paths.items() if _is_file(path)}
-    _check_folders(config)
-    plan = RunPlan(config, task, formats, files, examples)
+    config = dataclasses.replace(config, out=_new_folder(config) if config.out is None else config.out)
+    plan = RunPlan(config, task, formats, (*starts, *further_files), examples)
     if data.streaming:
-        _check_streaming(plan)
+        _check_streaming(plan, starts)
+    check_folders(model=config.init, backbone=config.embedder.get("folder"), adapter=config.options.get("adapter"))
     return plan
 
 
-def check_generated(config: RunConfig, task: Task) -> str:
-    """The name of the generator of the data, for a run without a training file.
-
-    Raises:
-        ConfigError: if the task's data are not generated, or the configuration needs files.
-    """
-    data = config.data
-    if task.generated is None:
-        raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")
-    if data.dev is not None or data.test is not None or config.folds is not None:
-        raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
-    return task.generated
+def _list_files(path: str) -> list[str]:
+    """Every file of a path; none can be read only once."""
+    files = list_files(path)
+    for file in files:
+        if is_pipe(file):
+            raise ParseError("expected a file, as a run reads its data more than once, got a pipe or device", file=file)
+    return files
 
 
-def _resolve_task(config: RunConfig, task: Task | None) -> Task:
-    """The task, once the sections of the configuration are known to apply to it, and its names and options to exist."""
-    task = get_task(config.task) if task is None else task
-    kind = model_kind(task)
-    sections = kind.sections
-    if config.data.phrases is not None and "phrases" not in sections:
+def _check_sections(config: RunConfig, task: Task, kind: ModelKind) -> None:
+    """Refuse parts of the configuration that do not concern this kind of model."""
+    if config.data.phrases is not None and "phrases" not in kind.sections:
         raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, so phrases have no labels")
-    if config.data.vectors is not None and "vectors" not in sections:
+    if config.data.vectors is not None and "vectors" not in kind.sections:
         raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
-    if config.embedder and "vectors" not in sections:
+    if config.embedder and "vectors" not in kind.sections:
         raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
     for name, section in (("classifier", config.classifier), ("decoder", config.decoder)):
-        if name not in sections and section != type(section)():
+        if name not in kind.sections and section != type(section)():
             raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
-    if kind.check_encoder is not None and ":" not in config.encoder:
-        kind.check_encoder(config.encoder, config.options)
-        if "vectors" in sections:
-            check_embedder(with_default_embedder(config.encoder, config.embedder, config.options))
-    if "decoder" in sections:
-        check_decoder(config.decoder.name, config.decoder.options)
-    longest = config.data.max_length or task.max_length
-    return dataclasses.replace(task, max_length=longest, truncation=not config.data.refuse_longer)
 
 
-def _is_file(path: str) -> bool:
-    return not path.startswith(FROM_PYTHON)
+def _check_generated(config: RunConfig, task: Task) -> None:
+    """Refuse a run without a training file if the task's data are not generated, or the run needs files."""
+    if task.generated is None:
+        raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")
+    if config.data.dev is not None or config.data.test is not None or config.folds is not None:
+        raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
 
 
-def _check_folders(config: RunConfig) -> None:
-    """Refuse folders of models that this version cannot read."""
-    if config.init is not None:
-        read_model_config(find_whole_model(config.init), trust_code=True)
-    backbone, adapter = config.embedder.get("folder"), config.options.get("adapter")
-    if isinstance(backbone, str):
-        check_backbone(backbone)
-    if isinstance(adapter, str):
-        read_model_config(find_model_folder(adapter, layout=ADAPTER), layout=ADAPTER)
+def _new_folder(config: RunConfig) -> str:
+    """A folder with the time in its name."""
+    name = f"seed{config.seed}"
+    if config.folds is not None:
+        name += f"-{config.folds}folds" if config.fold is None else f"-fold{config.fold}of{config.folds}"
+    name += f"-{time.strftime('%Y%m%d-%H%M%S')}"
+    return os.path.join("runs", config.task, config.encoder.replace(":", "."), name)
 
 
-def _check_streaming(plan: RunPlan) -> None:
+def _check_streaming(plan: RunPlan, starts: Mapping[str, FileStart]) -> None:
     """Refuse configurations that cannot be streamed."""
     config, task, data = plan.config, plan.task, plan.config.data
     if task.answer != "label":
@@ -152,5 +141,5 @@ def _check_streaming(plan: RunPlan) -> None:
     if config.optimization.batch_tokens is not None:
         raise ConfigError("data.streaming: expected optimization.batch_size, got batch_tokens")
     for file in list_files(data.train):
-        if not is_parquet(file):
+        if not starts[file].is_parquet:
             raise ConfigError(f"data.streaming: expected Parquet files (structattn convert makes them), got {file}")

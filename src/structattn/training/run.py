@@ -5,9 +5,7 @@ import dataclasses
 import functools
 import logging
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from pathlib import Path
 from statistics import mean, stdev
 from typing import Any
 
@@ -77,6 +75,8 @@ def run(
         ParseError: with file and line, for malformed data.
         MissingExtra: if the extra ``train`` is not installed.
     """
+    if resume and config.out is None:
+        raise ConfigError("resume needs out: the run folder to resume")
     plan = plan_run(config, task=task, examples=examples)
     return run_plan(plan, resume=resume, overwrite=overwrite, trust_code=trust_code)
 
@@ -84,15 +84,12 @@ def run(
 def run_plan(plan: RunPlan, *, resume: bool = False, overwrite: bool = False, trust_code: bool = False) -> RunResult:
     """The same, for a configuration that has been checked and resolved."""
     config = plan.config
-    if resume and config.out is None:
-        raise ConfigError("resume needs out: the run folder to resume")
     if config.folds is not None and config.fold is None:
         work = functools.partial(_cross_validate, plan, resume=resume, trust_code=trust_code)
     else:
         work = functools.partial(_train, plan, trust_code=trust_code)
     return carry_out(
         config,
-        lambda: _new_folder(config) if config.out is None else Path(config.out),
         work,
         result_of,
         name="train",
@@ -117,14 +114,6 @@ def resume(folder: str | os.PathLike[str], *, trust_code: bool = False) -> RunRe
     check_trusted(config.encoder, source=file, trust_code=trust_code)
     with restricted(file, trust_code):
         return run(dataclasses.replace(config, out=os.fspath(folder)), resume=True, trust_code=trust_code)
-
-
-def _new_folder(config: RunConfig) -> Path:
-    """A folder with the time in its name."""
-    name = f"seed{config.seed}"
-    if config.folds is not None:
-        name += f"-{config.folds}folds" if config.fold is None else f"-fold{config.fold}of{config.folds}"
-    return Path("runs", config.task, config.encoder.replace(":", "."), f"{name}-{time.strftime('%Y%m%d-%H%M%S')}")
 
 
 class _TaskLearner:

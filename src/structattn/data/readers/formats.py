@@ -15,15 +15,16 @@ from structattn.data.readers.fields import Column
 from structattn.errors import ConfigError, ParseError, shown, source_name
 from structattn.files.text import (
     MAX_WORDS,
+    FileStart,
     Source,
-    is_parquet,
     is_pipe,
     is_remote,
     parse_json,
     read_lines,
+    read_start,
     remote_files,
 )
-from structattn.tables import Table, named
+from structattn.tables import Table
 
 Phrases = Literal["none", "all", "unique", "weighted"]
 Reader = Callable[..., Iterator[Example]]
@@ -51,6 +52,8 @@ FORMATS: Table[Reader] = Table(
         "rows": "structattn.data.treebank.example_rows:read_rows",
     },
     hint=", or module:function for a reader of your own",
+    accepts=callable,
+    expected="a function",
 )
 
 
@@ -192,25 +195,25 @@ def check_format(name: str | None) -> None:
 
 def find_reader(format: str) -> Reader:
     """The reader of a data format: a row of ``FORMATS``, or ``module:function``."""
-    if ":" not in format:
-        return FORMATS.find(format)
-    reader: Reader = named(format, "data format", callable, "a function")
-    return reader
+    return FORMATS.find(format)
 
 
-def recognise_format(path: Source) -> str:
-    """The name of the format of a file, from its name and its first line; a stream or a pipe is refused."""
+def recognise_format(path: Source, start: FileStart | None = None) -> str:
+    """The name of the format of a file, from its name and its first line, which is read unless ``start`` is given.
+
+    A stream or a pipe is refused.
+    """
     if not isinstance(path, str | os.PathLike) or is_pipe(path):
         raise ConfigError(f"expected the format of {source_name(path)}, got none; known: {', '.join(FORMATS)}")
-    if is_parquet(path):
+    start = read_start(path) if start is None else start
+    if start.is_parquet:
         return "parquet"
     # Imported here, as whoever names the format needs only its own reader.
     from structattn.data.readers.agreement import find_pair
     from structattn.data.readers.delimited_tables import is_table_header
     from structattn.data.treebank.example_rows import is_row
 
-    name = Path(path).name.removesuffix(".gz")
-    line = next((line for _, line in read_lines(path) if line.strip()), None)
+    name, line = Path(path).name.removesuffix(".gz"), start.line
     if line is None:
         raise ParseError("expected at least one example, got an empty file", file=path)
     for format in FORMATS.added():
