@@ -168,8 +168,8 @@ def segments_descent_kernel(
     row = tl.arange(0, COLUMNS)[:, None]
     origin = tl.full([1, 1], 0, tl.int32)
     ways = read(A, end, row, row < states)
-    number = uniform(key, 1, origin, origin + end)
-    label = decide(consider(begin_choice(1), ways, numbers.settle(numbers.fold(ways)), number, row))
+    last_number = uniform(key, 1, origin, origin + end)
+    label = decide(consider(begin_choice(1), ways, numbers.settle(numbers.fold(ways)), last_number, row))
     # No segmentation is possible if no label is.
     end = tl.where(tl.max(tl.max(label, 1), 0) < 0, 0, end)
     while end > 0:
