@@ -76,6 +76,12 @@ class ConstituencyCRF(StructuredDistribution):
         """Spans ``(start, end)``, parent before child, left before right, in ``2 n - 1`` rows, padded with ``(0, 0)``.
 
         If there is no tree, every row is ``(-1, -1)``.
+
+        Args:
+            parts: 0/1 parts, with any axes in front that fit the batch.
+
+        Raises:
+            ValueError: if this is not a tensor of parts, or does not fit the batch.
         """
         lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         posts = parts.shape[-1]
@@ -89,6 +95,9 @@ class ConstituencyCRF(StructuredDistribution):
 
     def from_structure(self, structure: Int[Tensor, "*_ span 2"]) -> Float[Tensor, "*_ start end"]:
         """Parts of spans ``(start, end)`` in any order; ``(0, 0)`` and ``(-1, -1)`` are not spans.
+
+        Args:
+            structure: half-open spans, with any axes in front that fit the batch.
 
         Raises:
             ValueError: if this is not a tensor of spans or, with ``validate_args``, a span is out of range.

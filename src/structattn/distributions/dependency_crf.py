@@ -67,12 +67,22 @@ class HeadDistribution(StructuredDistribution):
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape word head_id"]) -> Int[Tensor, "*shape word"]:
-        """Heads as CoNLL ids, 0 beyond the end of a sentence; -1 everywhere if there is no tree."""
+        """Heads as CoNLL ids, 0 beyond the end of a sentence; -1 everywhere if there is no tree.
+
+        Args:
+            parts: 0/1 parts, with any axes in front that fit the batch.
+
+        Raises:
+            ValueError: if this is not a tensor of parts, or does not fit the batch.
+        """
         lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word head_id"]:
         """Parts of heads, CoNLL ids; heads beyond the end are not read, and -1 everywhere gives no parts.
+
+        Args:
+            structure: the head of each word, with any axes in front that fit the batch.
 
         Raises:
             ValueError: if this is not a tensor of heads or, with ``validate_args``, a head is out of range.

@@ -109,11 +109,19 @@ class StructuredDistribution(Distribution, ABC):
 
     @abstractmethod
     def to_structure(self, parts: Tensor) -> Tensor:
-        """The structure (tags, heads, spans) with these parts; ``-1`` everywhere if there are none."""
+        """The structure (tags, heads, spans) with these parts; ``-1`` everywhere if there are none.
+
+        Args:
+            parts: 0/1 parts ``(*sample, *batch, *event)``.
+        """
 
     @abstractmethod
     def from_structure(self, structure: Tensor) -> Tensor:
-        """The parts (0 or 1) of a structure; none if it is ``-1`` everywhere."""
+        """The parts (0 or 1) of a structure; none if it is ``-1`` everywhere.
+
+        Args:
+            structure: integers, as `to_structure` returns them.
+        """
 
     def forbidden_parts(self) -> Sequence[Bool[Tensor, "..."]] | None:
         """For each array of scores, True where a part is forbidden, whatever its score; None forbids nothing.
@@ -173,7 +181,14 @@ class StructuredDistribution(Distribution, ABC):
         return self._per_part(self._operators.argmax(*self._inputs()))
 
     def topk(self, k: int) -> Float[Tensor, "{k} ..."]:
-        """Parts of the ``k`` best structures, the best first; zero where there are fewer structures."""
+        """Parts of the ``k`` best structures, the best first; zero where there are fewer structures.
+
+        Args:
+            k: how many, at least 1.
+
+        Raises:
+            ValueError: if ``k`` is not such a number.
+        """
         count = check_count(k)
         return self._per_part(self._operators.topk(*self._inputs(), count)[1], count)
 
@@ -182,6 +197,12 @@ class StructuredDistribution(Distribution, ABC):
 
         They have no gradient; in a loss use ``log_prob(topk(k)) + log_partition()``, which has the same value and a
         gradient.
+
+        Args:
+            k: how many, at least 1.
+
+        Raises:
+            ValueError: if ``k`` is not such a number.
         """
         count = check_count(k)
         return self._per_item(self._operators.topk(*self._inputs(), count)[0], count)
@@ -286,7 +307,14 @@ class StructuredDistribution(Distribution, ABC):
         return self._with(lambda tensor, axes: tensor.expand(shape + tensor.shape[tensor.dim() - axes :]))
 
     def __getitem__(self, index: Any) -> Self:
-        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``; an index selects along batch axes only."""
+        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``; an index selects along batch axes only.
+
+        Args:
+            index: as for a tensor.
+
+        Raises:
+            IndexError: if it does not fit the batch axes.
+        """
         index = index if isinstance(index, tuple) else (index,)
         try:
             self.lengths[index]

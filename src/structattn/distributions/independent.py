@@ -76,7 +76,15 @@ class IndependentChoice(_IndependentRows):
     def sample(
         self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
     ) -> Float[Tensor, "*sample_and_batch key"]:
-        """Independent samples, by the Gumbel-max trick."""
+        """Independent samples, by the Gumbel-max trick.
+
+        Args:
+            sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
+            generator: source of randomness; torch's default generator if None.
+
+        Raises:
+            ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
+        """
         with torch.no_grad():
             scores = self.scores.expand(*check_sample_shape(sample_shape), *self.scores.shape)
             exponential = torch.empty_like(scores).exponential_(generator=check_generator(generator))
@@ -117,7 +125,15 @@ class IndependentSelection(_IndependentRows):
     def sample(
         self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
     ) -> Float[Tensor, "*sample_and_batch key"]:
-        """Independent samples."""
+        """Independent samples.
+
+        Args:
+            sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
+            generator: source of randomness; torch's default generator if None.
+
+        Raises:
+            ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
+        """
         with torch.no_grad():
             probabilities = self.marginals().expand(*check_sample_shape(sample_shape), *self.scores.shape)
             dtype, device = probabilities.dtype, probabilities.device

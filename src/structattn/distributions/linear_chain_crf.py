@@ -102,12 +102,22 @@ class LinearChainCRF(StructuredDistribution):
         return edges.reshape(self._batch_shape + edges.shape[1:]).to(self.scores.dtype)
 
     def to_structure(self, parts: Float[Tensor, "*shape word state"]) -> Int[Tensor, "*shape word"]:
-        """Tags, 0 beyond the end of a sentence; -1 everywhere if there is no sequence."""
+        """Tags, 0 beyond the end of a sentence; -1 everywhere if there is no sequence.
+
+        Args:
+            parts: 0/1 parts, with any axes in front that fit the batch.
+
+        Raises:
+            ValueError: if this is not a tensor of parts, or does not fit the batch.
+        """
         lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
     def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word state"]:
         """Parts of a sequence of tags; tags beyond the end are not read, and -1 everywhere gives no parts.
+
+        Args:
+            structure: the tag of each word, with any axes in front that fit the batch.
 
         Raises:
             ValueError: if this is not a tensor of tags or, with ``validate_args``, a tag is out of range.
@@ -197,7 +207,15 @@ class Segmentation:
     def sample(
         self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None
     ) -> Float[Tensor, "*sample_and_batch key"]:
-        """Independent exact samples."""
+        """Independent exact samples.
+
+        Args:
+            sample_shape: how many, as in ``torch.distributions``.
+            generator: source of randomness; torch's default generator if None.
+
+        Raises:
+            ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
+        """
         return self.chain.sample(sample_shape, generator)[..., 1]
 
     def entropy(self) -> Float[Tensor, "*batch"]:

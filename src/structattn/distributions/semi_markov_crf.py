@@ -78,6 +78,12 @@ class SemiMarkovCRF(StructuredDistribution):
         """Segments ``(start, end, label)`` from left to right, half-open, padded with ``(0, 0, 0)``.
 
         If there is no segmentation, every row is ``(-1, -1, -1)``.
+
+        Args:
+            parts: 0/1 parts, with any axes in front that fit the batch.
+
+        Raises:
+            ValueError: if this is not a tensor of parts, or does not fit the batch.
         """
         words, _, _, states = self._event_shape
         lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
@@ -91,6 +97,9 @@ class SemiMarkovCRF(StructuredDistribution):
 
     def from_structure(self, structure: Int[Tensor, "*_ row 3"]) -> Float[Tensor, "*_ word width state state"]:
         """Parts of segments ``(start, end, label)`` in order; ``(0, 0, 0)`` and ``(-1, -1, -1)`` are not segments.
+
+        Args:
+            structure: half-open segments, with any axes in front that fit the batch.
 
         Raises:
             ValueError: if this is not a tensor of segments or, with ``validate_args``, a segment is out of range.

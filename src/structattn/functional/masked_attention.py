@@ -121,6 +121,10 @@ def masked_mean(
 ) -> Float[Tensor, "*batch dim"]:
     """Mean of the real states; zero if there is none. Half precision is summed in single precision.
 
+    Args:
+        states: any values; those at padding are not read.
+        mask: ``True`` at real states; broadcast.
+
     Example:
         >>> masked_mean(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))
         tensor([[2.]])
@@ -134,6 +138,10 @@ def masked_max(
     states: Float[Tensor, "*batch node dim"], mask: Bool[Tensor, "*batch node"]
 ) -> Float[Tensor, "*batch dim"]:
     """Largest value of each feature among the real states; zero if there is none.
+
+    Args:
+        states: any values; those at padding are not read.
+        mask: ``True`` at real states; broadcast.
 
     Example:
         >>> masked_max(torch.tensor([[[-1.0], [-3.0], [9.0]]]), torch.tensor([[True, True, False]]))
