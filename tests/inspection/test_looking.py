@@ -1,5 +1,6 @@
 """One look at a model: answer and maps of the same pass, what it reads, and what edits of trees do to its answer."""
 
+import dataclasses
 import itertools
 from pathlib import Path
 from typing import Any
@@ -11,7 +12,7 @@ from torch import Tensor, nn
 from backbones import minilm_tokenizer, tiny
 from small_models import attachment_model, sentence_model
 from structattn.backbones import HydraConfig, add_heads
-from structattn.data import Example, SentenceBatch, Vocabulary
+from structattn.data import RELATIONS, Example, SentenceBatch, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.encoders.table import BUILDERS, needs_backbone
@@ -203,6 +204,21 @@ def test_what_cannot_be_looked_at_is_refused() -> None:
 @pytest.mark.parametrize("name", READ)
 def test_what_an_encoder_reads(name: str, folder: Path) -> None:
     assert structures_read(model_of(name, folder)) == tuple(READ[name].split())
+
+
+LABELLED = [f"{name}:{label}" for name, kind in RELATIONS.items() if kind.takes_labels for label in ("obl", "x:y")]
+
+
+@pytest.mark.parametrize("relation", [*RELATIONS, *LABELLED])
+def test_every_relation_is_found(relation: str) -> None:
+    kind = RELATIONS[relation.partition(":")[0]]
+    options = {"dim": 4, "heads": [f"none/{relation}" if kind.is_distance else f"{relation}/none"]}
+    vocabulary = Vocabulary(VOCABULARY.words, labels=["x:y"])
+    model = sentence_model("ms_san", SENTIMENT, vocabulary=vocabulary, options=options)
+    for max_length in (SENTIMENT.max_length, 5):
+        model.task = dataclasses.replace(SENTIMENT, max_length=max_length)
+        expected = set() if kind.structure is None else {kind.structure}
+        assert set(structures_read(model)) - {"order"} == expected
 
 
 def test_a_model_that_needs_a_relation_is_refused() -> None:

@@ -1,5 +1,6 @@
 """The effect of changed structures on an answer: which a model reads, what arcs contribute, which edits flip it."""
 
+import itertools
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -17,8 +18,27 @@ from structattn.tasks.items import Item, example_of
 STRUCTURES = ("order", "dependency", "constituency")
 
 _WORDS = ("the", "keys", "near", "a", "cabinet")
-_CHAIN, _STAR = (0, 1, 2, 3, 4), (3, 3, 0, 3, 3)
-_LEFT, _RIGHT = (((0, 5), (0, 4), (0, 3), (0, 2)), ((0, 5), (1, 5), (2, 5)))
+_STAR, _TWO_ROOTS, _RIGHT = (3, 3, 0, 3, 3), (0, 1, 2, 0, 4), ((0, 5), (1, 5), (2, 5))
+# The labels of Universal Dependencies: a model may read arcs with some of them only.
+_LABELS = (
+    *("acl", "advcl", "advmod", "amod", "appos", "aux", "case", "cc", "ccomp", "clf", "compound", "conj", "cop"),
+    *("csubj", "dep", "det", "discourse", "dislocated", "expl", "fixed", "flat", "goeswith", "iobj", "list", "mark"),
+    *(
+        "nmod",
+        "nsubj",
+        "nummod",
+        "obj",
+        "obl",
+        "orphan",
+        "parataxis",
+        "punct",
+        "reparandum",
+        "root",
+        "vocative",
+        "xcomp",
+    ),
+)
+_MOST_LABELS = 63
 # The sum over words in another order may differ in the last bits.
 _ROUNDING = 1e-5
 
@@ -153,8 +173,10 @@ def flipping_edits(
 def structures_read(model: TaskModel) -> tuple[str, ...]:
     """Which structures of a sentence, besides its words, the answer or the attention of a model depends on.
 
-    The model answers a sentence of five words twice, with two trees that have little in common; if nothing differs, it
-    does not read them. It reads the order if the answer to the reversed sentence, with the same trees, differs.
+    The model answers sentences whose words are the same and whose trees differ: trees that have little in common, trees
+    with one root and with two, and arcs with all labels of Universal Dependencies and of the model's vocabulary. If
+    nothing differs, it does not read them. It reads the order if the answer to a reversed sentence, with the same
+    trees, differs.
 
     Args:
         model: a model of a task.
@@ -174,18 +196,43 @@ def structures_read(model: TaskModel) -> tuple[str, ...]:
     """
     known_words = () if model.vocabulary is None else model.vocabulary.words[2 : 2 + len(_WORDS)]
     words = known_words if len(known_words) == len(_WORDS) else _WORDS
-    sentence = Sentence(words, ["X"] * 5, _dependencies(_CHAIN), _phrases(words, _LEFT))
-    answer, weights = _answer_and_weights(model, sentence)
-    structures = []
-    reversed_answer, _ = _answer_and_weights(model, _reverse(sentence))
-    if bool((reversed_answer - answer).abs().max() > _ROUNDING):
-        structures.append("order")
-    for structure, tree in (("dependency", _dependencies(_STAR)), ("constituency", _phrases(words, _RIGHT))):
-        changed = replace(sentence, **{structure: tree})  # type: ignore[arg-type]
-        changed_answer, changed_weights = _answer_and_weights(model, changed)
-        if not torch.equal(answer, changed_answer) or not _all_equal(weights, changed_weights):
-            structures.append(structure)
+    sentence = _chain(words, ["dep"] * len(words))
+    backwards = Sentence(
+        words[::-1],
+        sentence.tags,
+        DependencyTree([2, 3, 4, 5, 0], ["dep"] * len(words)),
+        _phrases(words, [(len(words) - end, len(words)) for end in range(len(words), 1, -1)]),
+    )
+    changes = {
+        "dependency": _changed_dependencies(model, sentence),
+        "constituency": [(sentence, replace(sentence, constituency=_phrases(words, _RIGHT)))],
+    }
+    (answer, _), (reversed_answer, _) = _answer_and_weights(model, sentence), _answer_and_weights(model, backwards)
+    structures = ["order"] if bool((reversed_answer - answer).abs().max() > _ROUNDING) else []
+    structures += [name for name, pairs in changes.items() if any(_differs(model, *pair) for pair in pairs)]
     return tuple(structures)
+
+
+def _changed_dependencies(model: TaskModel, sentence: Sentence) -> Iterator[tuple[Sentence, Sentence]]:
+    """Pairs of sentences that differ in their dependency tree alone: in heads, in roots, and in the labels of arcs."""
+    for heads in (_STAR, _TWO_ROOTS):
+        yield sentence, replace(sentence, dependency=DependencyTree(heads, ["dep"] * len(heads)))
+    known_labels = () if model.vocabulary is None else model.vocabulary.labels
+    labels = list(dict.fromkeys((*_LABELS, *known_labels)))
+    size = max(1, min(_MOST_LABELS, model.task.max_length - 1))
+    for start in range(0, len(labels), size):
+        part = labels[start : start + size]
+        words = list(itertools.islice(itertools.cycle(sentence.words), len(part) + 1))
+        yield _chain(words, ["dep"] * len(words)), _chain(words, ["root", *part])
+
+
+def _differs(model: TaskModel, first: Sentence, second: Sentence) -> bool:
+    """Whether the model answers two sentences of the same length differently, or attends differently."""
+    (answer, weights), (changed_answer, changed_weights) = (
+        _answer_and_weights(model, sentence) for sentence in (first, second)
+    )
+    equal = all(torch.equal(*pair) for pair in zip(weights, changed_weights, strict=True))
+    return not (equal and torch.equal(answer, changed_answer))
 
 
 def single_edits(tree: DependencyTree) -> Iterator[tuple[int, int, DependencyTree]]:
@@ -254,20 +301,11 @@ def _answer_and_weights(model: TaskModel, sentence: Sentence) -> tuple[Tensor, l
     return torch.tensor(numbers), [attention_map.weights for attention_map in result.maps]
 
 
-def _all_equal(first: Sequence[Tensor], second: Sequence[Tensor]) -> bool:
-    return all(torch.equal(*pair) for pair in zip(first, second, strict=True))
-
-
-def _dependencies(heads: Sequence[int]) -> DependencyTree:
-    return DependencyTree(heads, ["dep"] * len(heads))
+def _chain(words: Sequence[str], labels: Sequence[str]) -> Sentence:
+    """A sentence in which each word hangs on the word before it, under left-branching phrases."""
+    spans = [(0, end) for end in range(len(words), 1, -1)]
+    return Sentence(words, ["X"] * len(words), DependencyTree(range(len(words)), labels), _phrases(words, spans))
 
 
 def _phrases(words: Sequence[str], spans: Sequence[tuple[int, int]]) -> ConstituencyTree:
     return ConstituencyTree(words, [("X", *span) for span in spans], tags=["X"] * len(words))
-
-
-def _reverse(sentence: Sentence) -> Sentence:
-    size, words = len(sentence), sentence.words[::-1]
-    heads = [0 if head == 0 else size + 1 - head for head in reversed(_CHAIN)]
-    spans = [(size - end, size - start) for start, end in _LEFT]
-    return Sentence(words, sentence.tags, _dependencies(heads), _phrases(words, spans))
