@@ -18,7 +18,7 @@ from structattn.data import (
     collate,
     word_relation,
 )
-from structattn.data.relations import same_sentence
+from structattn.data.word_relations import same_sentence
 from structattn.errors import MissingStructure
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 

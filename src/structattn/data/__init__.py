@@ -19,13 +19,13 @@ if TYPE_CHECKING:
         parse_mask,
         parse_relation,
     )
-    from structattn.data.relations import word_relation
     from structattn.data.sentence_batch import SentenceBatch
     from structattn.data.subword_batch import SubwordBatch, collate_subwords
     from structattn.data.tree_batch import TreeBatch
     from structattn.data.treebank.word_arrays import read_arrays
     from structattn.data.treebank.writing import write_examples
     from structattn.data.vocabulary import Vocabulary
+    from structattn.data.word_relations import word_relation
     from structattn.data.word_vectors import PretrainedVectors, load_vectors
 
 __all__ = [

@@ -11,7 +11,7 @@ from structattn.tables import Table, named
 if TYPE_CHECKING:
     from torch import Tensor
 
-_OURS = "structattn.data.relations"
+_OURS = "structattn.data.word_relations"
 
 
 @dataclass(frozen=True)
@@ -23,7 +23,12 @@ class RelationKind:
             or the ``module:function``, imported when it is used. Entries where a word is padding are ignored.
         structure: the tree that sentences must have, ``dependency`` or ``constituency``; ``None`` if there is none.
         is_distance: whether it gives the distance between two words, negated, rather than whether they are related.
-        takes_labels: whether a name may add labels of arcs, as in ``head:nsubj,obj``.
+        takes_labels: whether a name may add labels of arcs, such as ``head:nsubj,obj``.
+
+    Example:
+        >>> same_word = RelationKind(lambda batch: batch.tokens[:, :, None] == batch.tokens[:, None])
+        >>> same_word.structure, same_word.is_distance
+        (None, False)
     """
 
     matrix: "Callable[..., Tensor] | str"
@@ -61,6 +66,11 @@ class RelationName:
         labels: for a kind that takes labels, the labels of the arcs that count; all if empty.
         matrix: for ``matrix``, its name in ``Sentence.relations``.
         with_self: whether every word is also related to itself.
+
+    Example:
+        >>> name = RelationName("head", labels=("nsubj",), with_self=True)
+        >>> name.structure, name.is_distance, name == parse_relation("head:nsubj+self")
+        ('dependency', False, True)
     """
 
     kind: str
@@ -89,6 +99,9 @@ class RelationName:
 
 def relation_kind(name: str) -> RelationKind:
     """The kind of relation of a name: a row of ``RELATIONS``, or ``module:function`` for one of your own.
+
+    Args:
+        name: the name, without labels.
 
     Raises:
         ConfigError: for an unknown name, or an address without a function or a ``RelationKind``.
@@ -178,10 +191,10 @@ def parse_mask(name: str, *, unknown_is_matrix: bool = False) -> RelationName:
 
     Args:
         name: the name, see `parse_relation`.
-        unknown_is_matrix: whether any other name without a colon is that of a matrix.
+        unknown_is_matrix: whether any other name without a colon is that of a matrix, as if it began with ``matrix:``.
 
     Raises:
-        ConfigError: as `parse_relation`, and for a distance, which forbids nothing.
+        ConfigError: for an unknown relation, and for a distance, which forbids nothing.
 
     Example:
         >>> parse_mask("ancestor").kind

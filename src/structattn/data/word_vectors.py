@@ -93,6 +93,13 @@ def load_vectors(
         ParseError: for a missing source, a malformed line, more than ``MAX_DIM`` numbers on it, or a folder without an
             embedding table of finite numbers or without a tokenizer.
         MissingExtra: if the source is a folder and ``tokenizers`` is not installed.
+
+    Example:
+        >>> import pathlib, tempfile
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
+        >>> _ = path.write_text("dog 1 2\\ncat 3 4\\n")
+        >>> load_vectors(path, Vocabulary(["cat", "Dog"], lowercase=False)).matrix[2:].tolist()
+        [[3.0, 4.0], [1.0, 2.0]]
     """
     words = vocabulary.words[UNKNOWN_ID + 1 :]
     is_model = Path(source).is_dir()

@@ -69,7 +69,14 @@ def write_brackets(path: str | os.PathLike[str], trees: Iterable[ConstituencyTre
         trees: the trees.
 
     Raises:
-        ValueError: if a word, tag or label cannot be written in brackets.
+        ValueError: if a word, tag or label is empty or contains a space.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "trees.txt"
+        >>> write_brackets(path, [ConstituencyTree(["a", "dog"], [("NP", 0, 2)])])
+        >>> path.read_text()
+        '(NP a dog)\\n'
     """
     with replace_text(path) as stream:
         for tree in trees:

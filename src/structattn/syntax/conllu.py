@@ -74,8 +74,14 @@ def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) ->
         sentences: the sentences.
 
     Raises:
-        ValueError: if a word, tag, label or metadata entry cannot be written in the format: it is empty or contains a
-            tab or a line end.
+        ValueError: if a word, tag, label or metadata entry is empty or contains a tab or a line end.
+
+    Example:
+        >>> import tempfile, pathlib
+        >>> path = pathlib.Path(tempfile.mkdtemp()) / "a.conllu"
+        >>> write_conllu(path, [Sentence(["hush"], metadata={"sent_id": "7"})])
+        >>> path.read_text().split("\\t")[:2]
+        ['# sent_id = 7\\n1', 'hush']
     """
     with replace_text(path) as stream:
         for sentence in sentences:

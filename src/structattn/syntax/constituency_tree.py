@@ -88,6 +88,9 @@ class ConstituencyTree:
     def from_brackets(cls, text: str) -> "ConstituencyTree":
         """Read one tree from Penn-style brackets; see ``brackets.py`` for the notation.
 
+        Args:
+            text: the brackets, on one line or several.
+
         Raises:
             ParseError: if the text is not exactly one well-formed tree.
         """
@@ -113,6 +116,10 @@ class ConstituencyTree:
         A tree that is not projective is projectivised first. A phrase is labelled with the relation of its head word,
         or ``X`` if the tree has no labels. If that gives no phrase (one word) or several side by side (several roots),
         a phrase ``ROOT`` covers the sentence.
+
+        Args:
+            words: the words, from left to right.
+            tree: a dependency tree over them.
 
         Raises:
             ValueError: if there are not as many words as heads.
@@ -188,6 +195,9 @@ class ConstituencyTree:
     def truncated(self, num_words: int) -> "ConstituencyTree":
         """The tree over the first words: phrases end where the words end, and those that would be empty are left out.
 
+        Args:
+            num_words: how many words stay at most.
+
         Example:
             >>> tree = ConstituencyTree.from_brackets("(S (NP (DT the) (NN cat)) (VP (VBD sat)))")
             >>> tree.truncated(1).to_brackets()
@@ -201,6 +211,11 @@ class ConstituencyTree:
 
         It goes below existing phrases over the same words, even below one with the same label.
 
+        Args:
+            label: of the new phrase.
+            start: its first word, counted from 0.
+            end: the word after its last.
+
         Raises:
             ValueError: if it is empty, out of range, or crosses a phrase.
 
@@ -212,6 +227,11 @@ class ConstituencyTree:
 
     def without_phrase(self, label: str, start: int, end: int) -> "ConstituencyTree":
         """Remove a phrase, so that its children belong to the phrase around it; of several identical ones, the lowest.
+
+        Args:
+            label: of the phrase.
+            start: its first word, counted from 0.
+            end: the word after its last.
 
         Raises:
             ValueError: if there is no such phrase.

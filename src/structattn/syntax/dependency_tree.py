@@ -243,6 +243,9 @@ class DependencyTree:
         A word whose head is cut off is attached to its nearest remaining ancestor, or becomes a root if there is none.
         A projective tree stays projective.
 
+        Args:
+            num_words: how many words stay at most.
+
         Example:
             >>> DependencyTree([4, 1, 1, 0, 4]).truncated(3).heads
             (0, 1, 1)
