@@ -24,11 +24,6 @@ class RelationKind:
         structure: the tree that sentences must have, ``dependency`` or ``constituency``; ``None`` if there is none.
         is_distance: whether it gives the distance between two words, negated, rather than whether they are related.
         takes_labels: whether a name may add labels of arcs, such as ``head:nsubj,obj``.
-
-    Example:
-        >>> same_word = RelationKind(lambda batch: batch.tokens[:, :, None] == batch.tokens[:, None])
-        >>> same_word.structure, same_word.is_distance
-        (None, False)
     """
 
     matrix: "Callable[..., Tensor] | str"
@@ -66,11 +61,6 @@ class RelationName:
         labels: for a kind that takes labels, the labels of the arcs that count; all if empty.
         matrix: for ``matrix``, its name in ``Sentence.relations``.
         with_self: whether every word is also related to itself.
-
-    Example:
-        >>> name = RelationName("head", labels=("nsubj",), with_self=True)
-        >>> name.structure, name.is_distance, name == parse_relation("head:nsubj+self")
-        ('dependency', False, True)
     """
 
     kind: str

@@ -147,18 +147,8 @@ class TreeBatch:
             tensors: the tensors by name.
             facts: the number of leaves.
         """
-        return assemble(
-            cls,
-            **{
-                "labels": None,
-                "label_codes": None,
-                "_height": None,
-                "_cache": {},
-                "_is_in_graph": False,
-                **tensors,
-                **facts,
-            },
-        )
+        empty: dict[str, Any] = dict.fromkeys(("labels", "label_codes", "_height"))
+        return assemble(cls, **{**empty, "_cache": {}, "_is_in_graph": False, **tensors, **facts})
 
     def remember(self, name: str, compute: Callable[[], _Fact]) -> _Fact:
         """A value cached under a name and computed on first use, for values that all layers need of the same trees.
