@@ -68,7 +68,7 @@ def test_curves(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
         run.mkdir()
         test = {f"correct_prefix_depth{depth}": 1 / depth + seed / 100 for depth in range(2, 9)}
         (run / "result.json").write_text(json.dumps({"test": test}), encoding="utf-8")
-        rows = [{"epoch": epoch, "tree_entropy": 2.0 / epoch} for epoch in (1, 2, 3)]
+        rows = [{"epoch": epoch, "metrics": {}, "values": {"tree_entropy": 2.0 / epoch}} for epoch in (1, 2, 3)]
         (run / "metrics.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
     both = f"ours={tmp_path / 'seed1'},{tmp_path / 'seed2'}"
     drawn = draw(monkeypatch, tmp_path, "--depth", both, "--entropy", both)

@@ -130,7 +130,7 @@ def test_a_run_leaves_a_model_that_finds_heads(treebank: Path, pretrained: Path)
     assert model.evaluate(examples).metrics == result["metrics"]
     assert examples[0].label == " ".join(map(str, examples[0].sentences[0].dependency.heads))  # type: ignore[union-attr]
     rows = (pretrained / "metrics.jsonl").read_text(encoding="utf-8").splitlines()
-    entropies = [json.loads(row)["tree_entropy"] for row in rows]
+    entropies = [json.loads(row)["values"]["tree_entropy"] for row in rows]
     assert entropies[-1] < entropies[0]
 
 

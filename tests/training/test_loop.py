@@ -12,11 +12,12 @@ import torch
 from torch import Tensor, nn
 
 from structattn.errors import ConfigError, StructAttnError
+from structattn.files.json_yaml import read_json_lines
 from structattn.options.hardware import Hardware
 from structattn.tasks import metric
 from structattn.training import distributed
 from structattn.training.folder import RunFolder
-from structattn.training.history import History
+from structattn.training.history import History, HistoryRow
 from structattn.training.loop import Measured, fit
 from structattn.training.optimization_config import OptimizationConfig
 
@@ -110,12 +111,31 @@ def test_a_step_for_each_batch(tmp_path: Path) -> None:
     history = trained(toy, sampler, tmp_path / "run", epochs=2, evaluations_per_epoch=2)
     assert toy.measured_at == pytest.approx(by_hand([[1.0], [2.0, 3.0]] * 2))
     assert sampler.epochs == [0, 1]
-    assert [row["step"] for row in history.rows] == [1, 2, 3, 4]
-    assert [row["epoch"] for row in history.rows] == [0.5, 1.0, 1.5, 2.0]
+    assert [row.step for row in history.rows] == [1, 2, 3, 4]
+    assert [row.epoch for row in history.rows] == [0.5, 1.0, 1.5, 2.0]
     slopes = [0.0, *toy.measured_at[:-1]]
     batches = [[1.0], [2.0, 3.0]] * 2
     losses = [sum((w * x - 3 * x) ** 2 for x in xs) / len(xs) for w, xs in zip(slopes, batches, strict=True)]
-    assert [row["loss"] for row in history.rows] == pytest.approx(losses)
+    assert [row.training["loss"] for row in history.rows] == pytest.approx(losses)
+
+
+def test_a_row_keeps_metrics_apart_from_what_else_is_logged(tmp_path: Path) -> None:
+    history = trained(Toy([0.5, 0.25]), Fixed([0], [1]), tmp_path / "run", evaluations_per_epoch=2, clip=1.0)
+    assert [row.metrics for row in history.rows] == [{"accuracy": 0.5}, {"accuracy": 0.25}]
+    assert [row.values for row in history.rows] == [{"number": 0}, {"number": 1}]
+    # d (w x - 3 x)^2 / dw, before it is clipped to 1: at 0 for x = 1, at 0.01 for x = 2.
+    norms = [6.0, 2 * 2 * (3 * 2 - 0.01 * 2)]
+    assert [row.training["grad_norm"] for row in history.rows] == pytest.approx(norms)
+    first, _ = read_json_lines(tmp_path / "run" / "metrics.jsonl")
+    assert first == {
+        "step": 1,
+        "epoch": 0.5,
+        "training": {"loss": 9.0, "learning_rate": 0.01, "grad_norm": pytest.approx(6.0)},
+        "metrics": {"accuracy": 0.5},
+        "values": {"number": 0},
+        "seconds": history.rows[0].seconds,
+        "is_best": True,
+    }
 
 
 @pytest.mark.parametrize(
@@ -126,7 +146,7 @@ def test_when_is_evaluated_changes_no_step(every: float | int, steps: Sequence[i
     toy = Toy()
     history = trained(toy, Fixed([0], [1, 2]), tmp_path / "run", epochs=5, evaluations_per_epoch=every)
     slopes = by_hand([[1.0], [2.0, 3.0]] * 5)
-    assert [row["step"] for row in history.rows] == list(steps)
+    assert [row.step for row in history.rows] == list(steps)
     assert toy.measured_at == pytest.approx([slopes[step - 1] for step in steps])
 
 
@@ -141,7 +161,7 @@ def test_accumulated_batches_make_one_step_of_their_mean(tmp_path: Path) -> None
     toy = Toy()
     history = trained(toy, Fixed([0], [1], [2]), tmp_path / "run", gradient_accumulation=2, evaluations_per_epoch=2)
     assert toy.measured_at == pytest.approx(by_hand([[1.0, 2.0], [3.0]]))
-    assert [row["step"] for row in history.rows] == [1, 2]
+    assert [row.step for row in history.rows] == [1, 2]
 
 
 def test_the_gradient_is_clipped_as_one(tmp_path: Path) -> None:
@@ -153,9 +173,9 @@ def test_the_gradient_is_clipped_as_one(tmp_path: Path) -> None:
 def test_patience_counts_evaluations_without_a_better_one(tmp_path: Path) -> None:
     toy = Toy([0.1, 0.3, 0.2, 0.3, 0.9])
     history = trained(toy, Fixed([0]), tmp_path / "run", epochs=9, patience=2)
-    assert [row["is_best"] for row in history.rows] == [True, True, False, False]
+    assert [row.is_best for row in history.rows] == [True, True, False, False]
     assert toy.kept == [0, 1]
-    assert history.best["number"] == 1
+    assert history.best.values["number"] == 1
 
 
 @pytest.mark.parametrize(
@@ -170,14 +190,14 @@ def test_patience_counts_evaluations_without_a_better_one(tmp_path: Path) -> Non
 def test_what_is_no_number_is_worse_than_any(values: Sequence[float], best: list[bool], name: str, sign: int) -> None:
     history = History(metric(name))
     for value in values:
-        history.add({name: sign * value})
-    assert [row["is_best"] for row in history.rows] == best
+        history.add(HistoryRow(1, 1.0, {}, {name: sign * value}, {}, 1.0))
+    assert [row.is_best for row in history.rows] == best
 
 
 def test_a_first_evaluation_may_be_the_best(tmp_path: Path) -> None:
     toy = Toy([0.5, 0.1])
     history = trained(toy, Fixed([0]), tmp_path / "run", first=True)
-    assert (history.best["step"], history.best["loss"], toy.kept) == (0, None, [0])
+    assert (history.best.step, history.best.training["loss"], toy.kept) == (0, None, [0])
 
 
 def test_averages_are_measured_and_the_own_parameters_go_on(tmp_path: Path) -> None:

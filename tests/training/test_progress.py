@@ -13,7 +13,7 @@ from structattn.errors import ConfigError, MissingExtra
 from structattn.files.json_yaml import read_json_lines, read_yaml, write_json
 from structattn.files.replacing import replace_folder, replace_text
 from structattn.training import RunFolder, loop
-from structattn.training.progress import Lines
+from structattn.training.history import Lines
 
 ROWS = [("a fine film", "good"), ("a dull film", "bad"), ("fine indeed", "good"), ("dull indeed", "bad")] * 5
 OPTIONS: dict[str, Any] = {"encoder": "emb_s2t", "options": {"dim": 4}, "device": "cpu", "task": "classification"}
@@ -132,12 +132,12 @@ def test_tensorboard_gets_what_the_run_folder_has(tmp_path: Path) -> None:
     found = events.EventAccumulator(str(file)).Reload()
     rows = list(read_json_lines(RunFolder(result.folder).metrics))
     assert len(rows) == 3
-    expected = {f"dev/{name}": name for name in result.metrics}
-    expected |= {"train/loss": "loss", "train/learning_rate": "learning_rate"}
-    assert set(found.Tags()["scalars"]) == {*expected, "train/grad_norm"}
-    for tag, name in expected.items():
+    expected = {f"dev/{name}": ("metrics", name) for name in result.metrics}
+    expected |= {f"train/{name}": ("training", name) for name in ("loss", "learning_rate", "grad_norm")}
+    assert set(found.Tags()["scalars"]) == set(expected)
+    for tag, (part, name) in expected.items():
         points = [(point.step, point.value) for point in found.Scalars(tag)]
-        assert points == [(row["step"], pytest.approx(row[name], rel=1e-6)) for row in rows]
+        assert points == [(row["step"], pytest.approx(row[part][name], rel=1e-6)) for row in rows]
     (settings,) = (tmp_path / "run" / "tensorboard").glob("*/hparams.yml")
     said = read_yaml(settings)
     assert (said["encoder"], said["options.dim"], said["optimization.epochs"]) == ("emb_s2t", 4, 3)

@@ -116,11 +116,11 @@ def test_a_run_learns_and_leaves_its_folder(data: DataConfig, tmp_path: Path) ->
     assert [row["step"] for row in rows] == [6 * epoch for epoch in range(1, len(rows) + 1)]
     assert [row["epoch"] for row in rows] == list(range(1, len(rows) + 1))
     best = [row for row in rows if row["is_best"]][-1]
-    assert best["accuracy"] == max(row["accuracy"] for row in rows) == result.metrics["accuracy"]
+    assert best["metrics"]["accuracy"] == max(row["metrics"]["accuracy"] for row in rows) == result.metrics["accuracy"]
 
     predictions = list(read_json_lines(RunFolder(out).predictions("dev")))
     assert [set(row) for row in predictions] == [{"id", "gold", "predicted", "scores", "texts"}] * 24
-    assert np.mean([row["gold"] == row["predicted"] for row in predictions]) == best["accuracy"]
+    assert np.mean([row["gold"] == row["predicted"] for row in predictions]) == best["metrics"]["accuracy"]
     model = sa.load(out)
     answers = model.predict(list(get_task("classification").read(config.data.dev or "")))
     assert [answer.label for answer in answers] == [row["predicted"] for row in predictions]
@@ -144,7 +144,7 @@ def test_config_yaml_runs_again_to_the_same_end(data: DataConfig, tmp_path: Path
 def test_another_seed_is_another_run(data: DataConfig, tmp_path: Path) -> None:
     run(configure(data, tmp_path / "one", epochs=1))
     run(configure(data, tmp_path / "two", epochs=1, seed=2))
-    assert curve(tmp_path / "one")[0]["loss"] != curve(tmp_path / "two")[0]["loss"]
+    assert curve(tmp_path / "one")[0]["training"] != curve(tmp_path / "two")[0]["training"]
 
 
 def test_patience_ends_a_run_and_keeps_the_best(data: DataConfig, tmp_path: Path) -> None:
@@ -485,7 +485,7 @@ def test_two_processes_train_one_model(launched: Callable[[Path, Path], str], da
     printed = launched(tmp_path / "config.yaml", tmp_path).splitlines()
     (accuracy,) = [line for line in printed if not line.startswith("[Gloo]")]  # which some versions of it greet by
     rows = curve(tmp_path / "run")
-    assert float(accuracy) == max(row["accuracy"] for row in rows)
+    assert float(accuracy) == max(row["metrics"]["accuracy"] for row in rows)
     # Two processes with batches of 8 take the steps of one with batches of 16.
     assert [row["step"] for row in rows] == [6, 12, 18]
     predictions = read_json_lines(RunFolder(tmp_path / "run").predictions("dev"))
@@ -505,7 +505,9 @@ def test_a_run_goes_on_with_another_number_of_processes(data: DataConfig, tmp_pa
     # Alone an epoch has twelve steps, for two processes six.
     assert [(row["epoch"], row["step"]) for row in rows] == [(1, 12), (2, 12), (3, 18)]
     rate = config.optimization.learning_rate
-    assert [row["learning_rate"] for row in rows[1:]] == pytest.approx([rate * left / 18 for left in (7, 1)])
+    assert [row["training"]["learning_rate"] for row in rows[1:]] == pytest.approx(
+        [rate * left / 18 for left in (7, 1)]
+    )
 
 
 # Data.

@@ -93,12 +93,14 @@ def depth_figure(runs: Runs) -> str:
     )
 
 
-def curve_figure(runs: Runs, metric: str, *, title: str, y_label: str) -> str:
-    """What a metric on dev does while a run trains."""
+def curve_figure(runs: Runs, value: str, *, title: str, y_label: str) -> str:
+    """What a logged value does while a run trains."""
     series = []
     for name, folders in runs.items():
         rows = list(read_json_lines(Path(folders[0], "metrics.jsonl")))
-        series.append(Series(name, [row["epoch"] for row in rows], [row[metric] for row in rows]))
+        series.append(
+            Series(name, [row["epoch"] for row in rows], [{**row["metrics"], **row["values"]}[value] for row in rows])
+        )
     return line_chart(series, title=title, x_label="epoch", y_label=y_label, from_zero=True)
 
 

@@ -124,11 +124,11 @@ def _train(run: QuestionRun, folder: RunFolder, accelerator: Any) -> Mapping[str
         write_json_lines(folder.predictions("dev"), _scored(names, asked, answers))
     return {
         "metrics": squad_scores(answers, asked),
-        "losses": [row["loss"] for row in history.rows],
+        "losses": [row.training["loss"] for row in history.rows],
         "questions": {"train": len(questions), "dev": len(asked)},
         "windows": len(learner.lengths),
         "parameters": sum(parameter.numel() for parameter in model.parameters() if parameter.requires_grad),
-        "seconds": history.last["seconds"],
+        "seconds": history.last.seconds,
     }
 
 

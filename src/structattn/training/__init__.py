@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from structattn.training.heads import Pretraining, pretrain, pretrain_heads
     from structattn.training.heads_config import PretrainingConfig
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
-    from structattn.training.loop import Learner, fit
+    from structattn.training.loop import Learner, Measured, fit
     from structattn.training.models import load, load_task_model
     from structattn.training.objects import evaluate, predict, train
     from structattn.training.optimization_config import OptimizationConfig, RunSettings
@@ -48,6 +48,7 @@ __all__ = [
     "Flip",
     "Group",
     "Learner",
+    "Measured",
     "OptimizationConfig",
     "ParserConfig",
     "ParserResult",

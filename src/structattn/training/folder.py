@@ -3,7 +3,7 @@
 ```
 config.yaml             the resolved configuration; ``structattn train --config`` runs it again
 environment.json        versions, device, checksums of the data
-metrics.jsonl           one line per evaluation
+metrics.jsonl           one line per evaluation: step, epoch, training, metrics, values, seconds, is_best
 predictions/dev.jsonl   id, gold, predicted, scores of the best model, texts; ``test.jsonl`` likewise
 checkpoints/            the state of the unfinished run
 best/                   the best model, a Hugging Face folder, with its model card
@@ -50,9 +50,9 @@ class RunFolder:
         >>> from structattn.files.json_yaml import read_json_lines, write_json_lines
         >>> folder = RunFolder(Path(tempfile.mkdtemp()) / "run")
         >>> with folder.claimed():
-        ...     write_json_lines(folder.metrics, [{"step": 1, "accuracy": 0.5}])
+        ...     write_json_lines(folder.metrics, [{"step": 1, "metrics": {"accuracy": 0.5}}])
         >>> list(read_json_lines(folder.metrics)), folder.is_finished
-        ([{'step': 1, 'accuracy': 0.5}], False)
+        ([{'step': 1, 'metrics': {'accuracy': 0.5}}], False)
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:

@@ -241,7 +241,7 @@ def pretrain(
             with accelerator.autocast():  # the precision in which every epoch was evaluated
                 loss, reports = evaluate_heads(model.hydra.heads, model.hydra_config, dev.batches())
                 tested = evaluate_heads(model.hydra.heads, model.hydra_config, last.batches())[1] if test else {}
-    if history.best["step"] == 0:
+    if history.best.step == 0:
         LOGGER.warning(
             "no epoch was better than the untrained heads, which are kept; rare relations need a learning_rate "
             "below %g",
@@ -253,11 +253,11 @@ def pretrain(
         loss,
         reports,
         tested,
-        tuple(row["held_out_loss"] for row in history.rows),
+        tuple(row.metrics["held_out_loss"] for row in history.rows),
         _counted(train, dev),
         (train.covered + dev.covered) / max(1, train.words + dev.words),
         backbone_fingerprint(model.base) == before,
-        history.last["seconds"],
+        history.last.seconds,
     )
 
 

@@ -1,65 +1,229 @@
-"""The evaluations of a run so far. Best model and patience are derived from them, without separate counters."""
+"""The evaluations of a run so far, and how they are shown: a bar on a terminal, lines in a log, curves in a tracker.
 
+Best model and patience are derived from the evaluations, without separate counters.
+"""
+
+import dataclasses
+import datetime
+import logging
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol, runtime_checkable
 
+from structattn.errors import ParseError
+from structattn.files.json_yaml import naming_description, read_json_lines, read_yaml, write_json_lines
 from structattn.tasks import Metric
+from structattn.training.folder import RunFolder
 
-# The keys of a row besides its metrics.
-BOOKKEEPING = frozenset({"step", "epoch", "loss", "learning_rate", "tree_entropy", "seconds", "is_best"})
+LOGGER = logging.getLogger("structattn.training")
+
+# Seconds between two lines of a log file.
+_SECONDS = 10.0
 
 
-@dataclass
+@dataclass(frozen=True)
+class HistoryRow:
+    """One evaluation: ``training`` is what training logs by itself, ``values`` what a learner logs beside its metrics.
+
+    ``seconds`` of training precede it, and it ``is_best`` if the metric was better than in all rows before.
+    """
+
+    step: int
+    epoch: float
+    training: Mapping[str, float | None]
+    metrics: Mapping[str, float]
+    values: Mapping[str, float]
+    seconds: float
+    is_best: bool = True
+
+    def flat(self) -> dict[str, Any]:
+        """All values by their names."""
+        values = {"step": self.step, "epoch": self.epoch, **self.training, **self.metrics, **self.values}
+        return {**values, "seconds": self.seconds, "is_best": self.is_best}
+
+
 class History:
     """One row per evaluation, in order; ``metrics.jsonl`` is exactly this.
 
-    Attributes:
-        metric: decides which evaluation is the best; the latest one if ``None``.
-        rows: each has the metric's value under its name, ``is_best`` (whether it was better than all before) and
-            ``seconds``.
-
-    Example:
-        >>> from structattn.tasks import metric
-        >>> history = History(metric("accuracy"))
-        >>> for value in (0.5, 0.7, 0.6, 0.7):
-        ...     history.add({"accuracy": value})
-        >>> history.best["accuracy"], history.has_run_out(2), history.has_run_out(3)
-        (0.7, True, False)
+    The metric decides which evaluation is the best; it is the latest one if there is no metric.
     """
 
-    metric: Metric | None
-    rows: list[dict[str, Any]] = field(default_factory=list)
+    def __init__(self, metric: Metric | None) -> None:
+        self.metric = metric
+        self.rows: list[HistoryRow] = []
 
-    def add(self, row: Mapping[str, Any]) -> None:
-        """Append a row, marked if it is the best so far."""
+    def add(self, row: HistoryRow) -> None:
+        """Append a row, and mark it if it is the best so far."""
         metric = self.metric
-        if metric is None:
-            self.rows.append({**row, "is_best": True})
-            return
-        value = _goodness(row, metric)
-        self.rows.append({**row, "is_best": all(value > _goodness(earlier, metric) for earlier in self.rows)})
+        if metric is not None:
+            value, *earlier = (rank_value(each.metrics[metric.name], metric) for each in (row, *self.rows))
+            row = dataclasses.replace(row, is_best=all(value > rank for rank in earlier))
+        self.rows.append(row)
 
     @property
-    def last(self) -> Mapping[str, Any]:
+    def last(self) -> HistoryRow:
         """The latest row."""
         return self.rows[-1]
 
     @property
-    def best(self) -> Mapping[str, Any]:
+    def best(self) -> HistoryRow:
         """The row of the best model."""
-        return next(row for row in reversed(self.rows) if row["is_best"])
+        return next(row for row in reversed(self.rows) if row.is_best)
 
     def has_run_out(self, patience: int | None) -> bool:
         """Whether the last ``patience`` evaluations brought no improvement; never with ``None``."""
-        latest: Sequence[Mapping[str, Any]] = self.rows[-patience:] if patience else ()
-        return bool(latest) and not any(row["is_best"] for row in latest)
+        latest = self.rows[-patience:] if patience else []
+        return bool(latest) and not any(row.is_best for row in latest)
+
+    def write(self, file: Path) -> None:
+        """Write one JSON object per row."""
+        write_json_lines(file, map(dataclasses.asdict, self.rows))
+
+    def read(self, file: Path) -> None:
+        """Replace the rows by those of a file with at least one."""
+        with naming_description(file, "the evaluations of a run"):
+            self.rows = [HistoryRow(**row) for row in read_json_lines(file)]
+        if not self.rows:
+            raise ParseError("expected at least one evaluation, got an empty file", file=file)
 
 
-def _goodness(row: Mapping[str, Any], metric: Metric) -> tuple[bool, float]:
-    """A sort key that is greater for better values; NaN is worse than any number."""
-    value = row[metric.name]
+def rank_value(value: float, metric: Metric) -> tuple[bool, float]:
+    """A sort key that is greater for better values of a metric; NaN is worse than any number."""
     if math.isnan(value):
         return False, 0.0
     return True, value if metric.greater_is_better else -value
+
+
+@runtime_checkable
+class Watcher(Protocol):
+    """Shows the progress of a run."""
+
+    def step(self) -> None:
+        """A step was taken."""
+        ...
+
+    def evaluated(self, row: HistoryRow) -> None:
+        """The model was evaluated."""
+        ...
+
+    def close(self) -> None:
+        """The run is over."""
+        ...
+
+
+class Bar:
+    """A bar on stderr, on terminals only; ``TQDM_DISABLE=1`` turns it off."""
+
+    def __init__(self, done: int, total: int) -> None:
+        from tqdm import tqdm  # type: ignore[import-untyped]
+
+        self.bar = tqdm(total=total, initial=done, disable=None, unit="step", dynamic_ncols=True)
+
+    def step(self) -> None:
+        """As ``Watcher``."""
+        self.bar.update(1)
+
+    def evaluated(self, row: HistoryRow) -> None:
+        """As ``Watcher``."""
+        self.bar.set_postfix({name: format_short(value) for name, value in row.metrics.items()})
+
+    def close(self) -> None:
+        """As ``Watcher``."""
+        self.bar.close()
+
+
+class Lines:
+    """A line in the log every ten seconds, where there is no terminal for a bar."""
+
+    def __init__(self, done: int, total: int, clock: Callable[[], float] = time.monotonic) -> None:
+        self.done = self.first = done
+        self.total = total
+        self.clock = clock
+        self.started = self.logged = clock()
+
+    def step(self) -> None:
+        """As ``Watcher``."""
+        self.done += 1
+        now = self.clock()
+        if now - self.logged >= _SECONDS:
+            self.logged = now
+            taken = now - self.started
+            left = taken / (self.done - self.first) * (self.total - self.done)
+            LOGGER.info(
+                "step %s of %s (%.0f %%), %s so far, at most about %s left",
+                f"{self.done:,}",
+                f"{self.total:,}",
+                100 * self.done / self.total,
+                _format_time(taken),
+                _format_time(left),
+            )
+
+    def evaluated(self, row: HistoryRow) -> None:
+        """Do nothing: every evaluation has a line of its own."""
+
+    def close(self) -> None:
+        """Do nothing: nothing is open."""
+
+
+class Curves:
+    """Curves in one of accelerate's experiment trackers."""
+
+    def __init__(self, tracker: Any) -> None:
+        self.tracker = tracker
+
+    def step(self) -> None:
+        """Do nothing: one point per evaluation is enough."""
+
+    def evaluated(self, row: HistoryRow) -> None:
+        """As ``Watcher``."""
+        training = {f"train/{name}": value for name, value in row.training.items() if value is not None}
+        evaluated = {f"dev/{name}": value for name, value in {**row.metrics, **row.values}.items()}
+        self.tracker.log({**training, **evaluated}, step=row.step)
+
+    def close(self) -> None:
+        """As ``Watcher``."""
+        self.tracker.finish()
+
+
+def bar_or_lines(done: int, total: int) -> Bar | Lines:
+    """A bar on a terminal, lines elsewhere, for a run of ``total`` steps of which some are done."""
+    return Bar(done, total) if sys.stderr.isatty() else Lines(done, total)
+
+
+def open_curves(accelerator: Any, folder: RunFolder) -> list[Curves]:
+    """Curves in the tracker that an ``accelerate.Accelerator`` was made with, if any, with the run's configuration.
+
+    TensorBoard and its like write their files into the run folder.
+    """
+    if not accelerator.log_with:
+        return []
+    accelerator.project_configuration.logging_dir = str(folder.path)
+    config = dict(_flatten(read_yaml(folder.config))) if folder.config.is_file() else {}
+    (name,) = map(str, accelerator.log_with)
+    # TensorBoard uses the name of the project as the name of a folder.
+    project = name if name == "tensorboard" else "structattn"
+    options = {"wandb": {"dir": str(folder.path), "name": str(folder.path)}} if name == "wandb" else {}
+    accelerator.init_trackers(project, config, options)
+    return [Curves(tracker) for tracker in accelerator.trackers]
+
+
+def _flatten(values: Mapping[str, Any], section: str = "") -> Iterator[tuple[str, Any]]:
+    """The values of a configuration by their option names; lists become text, as trackers take plain values."""
+    for name, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flatten(value, f"{section}{name}.")
+        else:
+            yield f"{section}{name}", str(value) if isinstance(value, list) else value
+
+
+def _format_time(seconds: float) -> str:
+    return str(datetime.timedelta(seconds=round(seconds)))
+
+
+def format_short(value: Any) -> str:
+    """A number with four significant digits if it is a fraction; anything else as it is."""
+    return f"{value:.4g}" if isinstance(value, float) else str(value)

@@ -22,18 +22,24 @@ import torch
 from torch import Tensor, nn
 
 from structattn.data.tensors import load_tensors, save_tensors
-from structattn.errors import ParseError, StructAttnError, require
-from structattn.files.json_yaml import naming_description, read_json, read_json_lines, write_json, write_json_lines
+from structattn.errors import StructAttnError, require
+from structattn.files.json_yaml import naming_description, read_json, write_json
 from structattn.files.replacing import replace_folder
 from structattn.tasks import Metric
 from structattn.tasks.memory import explained_memory
 from structattn.training import distributed
 from structattn.training.averaging import Averaging
 from structattn.training.folder import RunFolder
-from structattn.training.history import History
+from structattn.training.history import (
+    History,
+    HistoryRow,
+    Watcher,
+    bar_or_lines,
+    format_short,
+    open_curves,
+)
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.optimization_config import OptimizationConfig
-from structattn.training.progress import Watcher, bar_or_lines, curves, short
 from structattn.training.sampler import BatchSampler
 from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
 
@@ -49,22 +55,28 @@ def _nothing() -> None:
 
 @dataclass(frozen=True)
 class Measured:
-    """The result of an evaluation.
+    """What ``Learner.measure`` returns: one row of the history of a run, ``metrics.jsonl``, is made of it.
 
     Attributes:
-        metrics: how good the model is; one of them decides which evaluation is the best.
-        notes: further values to log beside the metrics.
+        metrics: how good the model is; one of them decides which evaluation is the best, and those of the best model
+            are the metrics of the run.
+        values: anything else that is to be in the history and the tracker, such as an entropy or a speed.
         keep: keeps the model that was evaluated; called at once if it is the best so far.
     """
 
     metrics: Mapping[str, float] = field(default_factory=dict)
-    notes: Mapping[str, Any] = field(default_factory=dict)
+    values: Mapping[str, float] = field(default_factory=dict)
     keep: Callable[[], None] = _nothing
 
 
 @runtime_checkable
 class Learner(Protocol):
     """A model to train: where its examples come from, which loss is minimised, and how it is evaluated.
+
+    After each evaluation, ``metrics.jsonl`` gets a row: ``step``, ``epoch``, ``seconds`` and ``is_best``; what
+    ``measure`` returned as ``metrics`` and as ``values``; and as ``training`` the mean ``loss`` since the last
+    evaluation, the ``learning_rate`` and the norm of the last gradient before it was clipped, ``grad_norm``. To log
+    another value, return it from ``measure``. A tracker gets the same under ``dev/NAME`` and ``train/NAME``.
 
     Attributes:
         module: the module whose parameters are trained, if they require gradients.
@@ -163,7 +175,7 @@ class _Loop:
         self.period = max(round(1 / config.evaluations_per_epoch), 1)
         self.step = self.logged = 0
         self.loss = torch.zeros((), device=accelerator.device)
-        self.norm: float | Tensor = 0.0
+        self.norm: float | Tensor | None = None
         self.rate: float = config.learning_rate
         self.started = time.monotonic()
         self.watchers: list[Watcher] = []
@@ -172,10 +184,10 @@ class _Loop:
         self._restore()
         if distributed.is_first_process():
             # What was logged after the last checkpoint will be logged again.
-            write_json_lines(self.folder.metrics, self.history.rows)
+            self.history.write(self.folder.metrics)
             begun = time.monotonic()
             bar = bar_or_lines(self.step, self.steps * self.config.epochs)
-            self.watchers = [bar, *curves(self.accelerator, self.folder)]
+            self.watchers = [bar, *open_curves(self.accelerator, self.folder)]
             self.started += time.monotonic() - begun  # connecting to a tracker does not count as training
         if measure_first and not self.history.rows:
             self._evaluate(loss=None)
@@ -197,7 +209,8 @@ class _Loop:
             self.accelerator.unwrap_model(self.module, keep_fp32_wrapper=False)
         if distributed.is_first_process() and self.history.metric is not None:
             name, best, last = self.history.metric.name, self.history.best, self.history.last
-            LOGGER.info("best: %s %s in epoch %g of %g", name, short(best[name]), best["epoch"], last["epoch"])
+            value = format_short(best.metrics[name])
+            LOGGER.info("best: %s %s in epoch %g of %g", name, value, best.epoch, last.epoch)
         return self.history
 
     def _is_last(self) -> bool:
@@ -259,27 +272,27 @@ class _Loop:
     def _evaluate(self, loss: float | None) -> None:
         if self.is_sharded:
             distributed.fill_from_shards(self.learner.module, self.module)
+        norm = None if self.norm is None else float(self.norm)
         with self.averaging.mean_of(self.learner.module), self.accelerator.autocast():
             measured = self.learner.measure()
             self.history.add(
-                {
-                    "step": self.step,
-                    "epoch": round(self.step / self.steps, 4),
-                    "loss": loss,
-                    "learning_rate": self.rate,
-                    **measured.metrics,
-                    **measured.notes,
-                    "seconds": round(time.monotonic() - self.started, 2),
-                }
+                HistoryRow(
+                    self.step,
+                    round(self.step / self.steps, 4),
+                    {"loss": loss, "learning_rate": self.rate, "grad_norm": norm},
+                    dict(measured.metrics),
+                    dict(measured.values),
+                    round(time.monotonic() - self.started, 2),
+                )
             )
-            if distributed.is_first_process() and self.history.last["is_best"]:
+            row = self.history.last
+            if distributed.is_first_process() and row.is_best:
                 measured.keep()
         if distributed.is_first_process():
-            write_json_lines(self.folder.metrics, self.history.rows)
-            LOGGER.info("%s", " ".join(f"{name} {short(value)}" for name, value in self.history.last.items()))
-        training: dict[str, float | None] = {"loss": loss, "learning_rate": self.rate, "grad_norm": float(self.norm)}
+            self.history.write(self.folder.metrics)
+            LOGGER.info("%s", " ".join(f"{name} {format_short(value)}" for name, value in row.flat().items()))
         for watcher in self.watchers:
-            watcher.evaluated(self.step, training, measured.metrics)
+            watcher.evaluated(row)
 
     def _save(self) -> None:
         states = distributed.gather([random_state()])
@@ -293,16 +306,14 @@ class _Loop:
             scaler = self.accelerator.scaler and self.accelerator.scaler.state_dict()
             plain = {"step": self.step, "schedule": self.schedule.state_dict(), "scaler": scaler, "random": states}
             write_json(temporary / _STATES, plain)
-            write_json_lines(temporary / _HISTORY, self.history.rows)
+            self.history.write(temporary / _HISTORY)
 
     def _restore(self) -> None:
         checkpoint = self.folder.checkpoints / _LATEST
         if not checkpoint.is_dir():
             return
         states = read_json(checkpoint / _STATES, keys=("step", "schedule", "scaler", "random"))
-        self.history.rows = list(read_json_lines(checkpoint / _HISTORY))
-        if not any(self.history.rows):
-            raise ParseError("expected at least one evaluation, got an empty file", file=checkpoint / _HISTORY)
+        self.history.read(checkpoint / _HISTORY)
         load_tensors(self.learner.module, checkpoint / _WEIGHTS)
         if self.is_sharded:
             distributed.fill_shards(self.module, self.learner.module)
@@ -313,14 +324,14 @@ class _Loop:
             if self.accelerator.scaler is not None and states["scaler"] is not None:
                 self.accelerator.scaler.load_state_dict(states["scaler"])
             self.step = self.logged = int(states["step"])
-            self.started -= self.history.last["seconds"]
+            self.started -= self.history.last.seconds
             set_random_state(states["random"][distributed.process_index() % len(states["random"])])
         if len(states["random"]) != distributed.num_processes():
             self._share_anew(len(states["random"]))
 
     def _share_anew(self, processes: int) -> None:
         """Continue from the same place in the epoch, whose step depends on the number of processes."""
-        self.step = self.logged = round(self.history.last["epoch"] * self.steps)
+        self.step = self.logged = round(self.history.last.epoch * self.steps)
         self.schedule.last_epoch = self.step - 1
         self.schedule.step()
         if distributed.is_first_process():

@@ -105,10 +105,10 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         distributed.from_first(lambda: _scores(test, read_parser(folder.best).to(accelerator.device))) if test else {}
     )
     return {
-        "metrics": {name: best[name] for name in _METRICS},
-        "epoch": int(best["epoch"]),
-        "seconds": history.last["seconds"],
-        "sentences_per_second": best["sentences_per_second"],
+        "metrics": best.metrics,
+        "epoch": int(best.epoch),
+        "seconds": history.last.seconds,
+        "sentences_per_second": best.values["sentences_per_second"],
         "sentences": {name: len(part) for name, part in (("train", train), ("dev", dev), ("test", test)) if part},
         "test": tested,
     }
@@ -141,5 +141,4 @@ class _ParserLearner(Learner):
         begun = time.perf_counter()
         metrics = _scores(self.dev, self.parser)
         speed = len(self.dev) / (time.perf_counter() - begun)
-        notes = {"sentences_per_second": round(speed, 1)}
-        return Measured(metrics, notes, self.keep)
+        return Measured(metrics, {"sentences_per_second": round(speed, 1)}, self.keep)

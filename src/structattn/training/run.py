@@ -26,7 +26,6 @@ from structattn.training.config import RunConfig, load_config
 from structattn.training.examples import Split, read_split, summarise_split
 from structattn.training.execution import carry_out, peak_memory
 from structattn.training.folder import RunFolder, prediction_rows
-from structattn.training.history import BOOKKEEPING
 from structattn.training.initial import start_from
 from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load
@@ -191,12 +190,12 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         )
     result = RunResult(
         folder.path,
-        {name: value for name, value in history.best.items() if name not in BOOKKEEPING},
+        history.best.metrics,
         parameters=count_parameters(model),
-        seconds=history.last["seconds"],
+        seconds=history.last.seconds,
         peak_memory=peak_memory(accelerator.device),
         examples={name: len(part) for name in ("train", "dev", "test") if (part := getattr(split, name))},
-        best=history.best,
+        best=dataclasses.asdict(history.best),
     )
     test = distributed.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
     return _values(dataclasses.replace(result, test=test), task)

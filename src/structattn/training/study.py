@@ -22,7 +22,7 @@ from structattn.files.json_yaml import read_json, read_yaml, write_json
 from structattn.options.checking import suggest
 from structattn.training.config import RunConfig, save_config
 from structattn.training.folder import RunFolder, plain_values
-from structattn.training.history import History
+from structattn.training.history import rank_value
 from structattn.training.plan import plan_run
 
 Sampler = Literal["tpe", "random"]
@@ -97,7 +97,8 @@ def sweep(
         )
     described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain_values(config)}))
     rows = _rows(out / STUDY, described)
-    known, history, best = len(rows), History(metric), None
+    known, best = len(rows), None
+    best_rank = (False, 0.0)
     for number in range(trials):
         asked = study.ask(distributions)
         one = with_values(config, asked.params)
@@ -112,12 +113,12 @@ def sweep(
         elif rows[number]["values"] != asked.params:
             raise ConfigError(f"{out / STUDY}: made with another version of Optuna; choose another folder")
         value, seconds = rows[number]["metric"], rows[number]["seconds"]
-        history.add({metric.name: value})
         is_failed = math.isnan(value)  # a user's own metric may be undefined
         state = optuna.trial.TrialState
         study.tell(asked, None if is_failed else value, state=state.FAIL if is_failed else state.COMPLETE)
-        is_best = history.last["is_best"] and not is_failed
+        is_best = rank_value(value, metric) > best_rank
         if is_best:
+            best_rank = rank_value(value, metric)
             best = dataclasses.replace(one, out=None)
         # Once after the earlier trials, as a study may have been killed between writing its two files.
         if best is not None and (number == known - 1 or (is_new and is_best)):
