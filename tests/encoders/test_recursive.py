@@ -10,8 +10,8 @@ import structattn as sa
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.errors import MissingStructure
-from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, TreeOrder
-from structattn.layers.tree_order import TreeSweep
+from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM
+from structattn.layers.tree_order import TreeOrder, TreeSweep
 
 BRACKETS = [
     "(S (NP (D the) (N dog)) (VP (V barks)))",

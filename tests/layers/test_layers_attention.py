@@ -23,10 +23,8 @@ from structattn.layers import (
     SinusoidalPositions,
     WordEmbedding,
     XLPosition,
-    offsets_to_pairs,
-    pairs_to_offsets,
-    sinusoids,
 )
+from structattn.layers.positions import offsets_to_pairs, pairs_to_offsets, sinusoids
 from structattn.priors import (
     AttentionBias,
     Backward,

@@ -1,4 +1,4 @@
-"""Parts of structured attention by loops over all structures: boundaries, counted twice, own values, regularisers."""
+"""Parts of structured attention by loops over all structures: chains of selections, values of their own, entropies."""
 
 import itertools
 
@@ -6,41 +6,29 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from structattn.distributions import DependencyCRF, IndependentChoice, IndependentSelection
+from structattn.distributions import IndependentChoice, IndependentSelection
 from structattn.layers import (
     DependencyScorer,
     HeadReader,
-    LearnedBoundary,
-    MeanBoundary,
     SegmentationScorer,
     StructuredAttention,
     TwoStateChain,
-    binary_potentials,
-    double_counted_potentials,
-    entropy_term,
-    squared_norm,
 )
 
 
-@pytest.mark.parametrize("boundary", [MeanBoundary(), LearnedBoundary()])
 @torch.no_grad()
-def test_boundaries_score_the_first_and_the_last_real_word(boundary: nn.Module) -> None:
+def test_a_chain_selects_as_the_enumeration_of_its_selections_does() -> None:
     torch.manual_seed(0)
-    chain = TwoStateChain(boundary)
-    for parameter in chain.parameters():
-        nn.init.normal_(parameter)
+    chain = TwoStateChain()
+    nn.init.normal_(chain.transition)
     scores, lengths = torch.randn(4, 1, 3), [3, 2, 1, 0]
-    transition = chain.transition
     marginals = chain(scores, torch.tensor(lengths), temperature=0.5).marginals()
-    start = transition.mean(0) if isinstance(boundary, MeanBoundary) else boundary.start
-    stop = transition.mean(1) if isinstance(boundary, MeanBoundary) else boundary.stop
     for row, length in enumerate(lengths):
         selections = list(itertools.product(range(2), repeat=length))
         values = torch.tensor(
             [
                 sum(scores[row, 0, i] * z for i, z in enumerate(zs))
-                + sum(transition[a, b] for a, b in itertools.pairwise(zs))
-                + (start[zs[0]] + stop[zs[-1]] if zs else 0.0)
+                + sum(chain.transition[a, b] for a, b in itertools.pairwise(zs))
                 for zs in selections
             ]
         )
@@ -50,22 +38,11 @@ def test_boundaries_score_the_first_and_the_last_real_word(boundary: nn.Module) 
         torch.testing.assert_close(marginals[row, 0], expected)
 
 
-def test_boundaries_learn() -> None:
-    scorer = SegmentationScorer(3, selection=TwoStateChain(LearnedBoundary()))
+def test_chains_learn() -> None:
+    scorer = SegmentationScorer(3, selection=TwoStateChain())
     states, mask = torch.randn(2, 4, 3), torch.tensor([[True] * 4, [True, True, False, False]])
     (scorer(states, mask, states).marginals() * torch.randn(4)).sum().backward()
     assert all(parameter.grad is not None and parameter.grad.any() for parameter in scorer.parameters())
-
-
-def test_counted_twice_is_once_more_for_the_first_and_the_last_fact() -> None:
-    keys, queries = torch.randn(2, 3, 4, 5), torch.randn(2, 3, 5)
-    once, edges = binary_potentials(keys, queries)
-    twice, same_edges = double_counted_potentials(keys, queries)
-    own = (keys @ queries.unsqueeze(-1)).squeeze(-1)
-    torch.testing.assert_close(twice[:, 0], once[:, 0] + own[:, 0])
-    torch.testing.assert_close(twice[:, 1], once[:, 1])
-    torch.testing.assert_close(twice[:, 2], once[:, 2] + own[:, 2])
-    torch.testing.assert_close(same_edges, edges)
 
 
 def test_heads_are_scored_by_states_and_looked_at_as_values() -> None:
@@ -83,13 +60,6 @@ def test_heads_are_scored_by_states_and_looked_at_as_values() -> None:
         StructuredAttention(DependencyScorer(4))(states, mask, values=values)
 
 
-def test_the_gradient_of_the_squared_norm_is_the_strength() -> None:
-    chain = TwoStateChain()
-    nn.init.normal_(chain.transition)
-    squared_norm(chain.transition).backward()
-    torch.testing.assert_close(chain.transition.grad, 0.005 * chain.transition.detach())
-
-
 def by_hand(p: Tensor) -> Tensor:
     return torch.special.entr(p).sum(-1)
 
@@ -104,7 +74,3 @@ def test_entropies_of_choices_coins_and_structures() -> None:
     chain = TwoStateChain()(scores.unsqueeze(1), torch.full((5,), 4), temperature=1.0)
     open_coins = IndependentSelection(scores, torch.ones_like(allowed))
     torch.testing.assert_close(chain.entropy().squeeze(1), open_coins.entropy())
-    learnt = torch.randn(2, 3, 4, requires_grad=True)
-    entropy_term(DependencyCRF(learnt), 0.5).backward()
-    assert learnt.grad is not None
-    assert learnt.grad.any()

@@ -7,7 +7,8 @@ import torch
 from torch import Tensor
 
 import structattn as sa
-from structattn.layers import HierarchicalAccumulation, TreeAttention, TreeCrossAttention, tree_operator
+from structattn.layers import HierarchicalAccumulation, TreeAttention, TreeCrossAttention
+from structattn.layers.tree_attention import tree_operator
 from structattn.priors import Forward
 from trees_by_hand import literal_accumulation
 

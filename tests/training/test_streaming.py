@@ -17,7 +17,7 @@ from structattn.data.treebank.parquet import write_parquet
 from structattn.data.treebank.stream import StreamedExamples
 from structattn.errors import ConfigError, ParseError
 from structattn.functional import TreeOperator
-from structattn.layers import tree_operator
+from structattn.layers.tree_attention import tree_operator
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.training import loop
 from structattn.training.batches import BatchesAhead, BatchMaker

@@ -18,8 +18,8 @@ from torch import Tensor
 from structattn.data import Example, Vocabulary
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.errors import ConfigError
+from structattn.layers.evaluation_mode import evaluating
 from structattn.layers.linear import glorot_linear
-from structattn.layers.modes import evaluating
 from structattn.tasks.batch import check_batch
 from structattn.tasks.items import Item, checked_examples, example_of
 from structattn.tasks.metrics import metric

@@ -26,7 +26,7 @@ from structattn.data import PhraseTrees, SentenceBatch
 from structattn.functional import TreeOperator
 from structattn.inspection import AttentionMap, accuracy_figure, attention_maps, binned_accuracy, num_attractors
 from structattn.inspection.attention_maps import name_phrases
-from structattn.layers import tree_operator
+from structattn.layers.tree_attention import tree_operator
 from structattn.pictures import Limits, Names, Panel, Series, constituency_tree, heatmap, heatmap_grid, line_chart
 from structattn.priors import Subtree
 from structattn.training import RunFolder, load, load_config

@@ -18,7 +18,7 @@ from torch import Tensor, nn
 
 from structattn.data.subword_batch import check_tokenizer
 from structattn.errors import ConfigError
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 
 
 @dataclass(frozen=True)

@@ -166,7 +166,7 @@ class BackboneEmbedding(nn.Module):
 
     def _last_weights(self, subwords: SubwordBatch) -> Tensor:
         from structattn.backbones.subword_maps import computing_weights
-        from structattn.layers.modes import evaluating
+        from structattn.layers.evaluation_mode import evaluating
 
         model = self.backbone.model
         with computing_weights(model), evaluating(model):

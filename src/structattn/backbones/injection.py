@@ -22,7 +22,7 @@ from structattn.backbones.backbone import has_text_at_end, max_input_length, tak
 from structattn.data import SentenceBatch, SubwordBatch, collate_subwords
 from structattn.errors import ConfigError, StructAttnError
 from structattn.functional.masked_attention import additive_mask
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.priors import AttentionBias, Prior
 
 if TYPE_CHECKING:

@@ -5,7 +5,7 @@ from typing import NamedTuple
 from structattn.backbones import HydraLayer, PretrainedBackbone, RelationReport, evaluate_heads, head_drift
 from structattn.backbones.relation_batches import RelationBatches, backbone_below
 from structattn.errors import ConfigError
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
 
 

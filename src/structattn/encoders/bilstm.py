@@ -11,13 +11,8 @@ from structattn.data import SentenceBatch
 from structattn.encoders.disan import activation_of
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
 from structattn.errors import ConfigError
-from structattn.layers import (
-    MaxPooling,
-    MeanPooling,
-    Source2Token,
-    bidirectional_lstm,
-    read_both_ways,
-)
+from structattn.layers import MaxPooling, MeanPooling, Source2Token
+from structattn.layers.recurrent import bidirectional_lstm, read_both_ways
 
 
 class BiLSTM(nn.Module):

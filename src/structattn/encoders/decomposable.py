@@ -18,8 +18,9 @@ from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, widt
 from structattn.encoders.structured import ReadingScorer
 from structattn.errors import ConfigError
 from structattn.functional import masked_softmax, masked_states
-from structattn.layers import DependencyScorer, HeadReader, StructuredAttention, glorot_linear
+from structattn.layers import DependencyScorer, HeadReader, StructuredAttention
 from structattn.layers.dependency_scorer import HeadFamily, dependency_family
+from structattn.layers.linear import glorot_linear
 
 INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
 

@@ -7,7 +7,7 @@ from torch import Tensor
 
 from structattn.data.sentence_batch import SentenceBatch
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 
 
 @dataclass(frozen=True, eq=False)

@@ -20,10 +20,9 @@ from structattn.layers import (
     MeanPooling,
     PartDistribution,
     StructuredAttention,
-    bidirectional_lstm,
-    read_both_ways,
 )
 from structattn.layers.dependency_scorer import HeadFamily, dependency_family
+from structattn.layers.recurrent import bidirectional_lstm, read_both_ways
 
 if TYPE_CHECKING:
     from structattn.encoders.bilstm import BiLSTM

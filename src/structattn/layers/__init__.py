@@ -7,45 +7,16 @@ from structattn.lazy import load_lazily
 if TYPE_CHECKING:
     from structattn.layers.additive_scores import AdditiveScores
     from structattn.layers.attention import MultiHeadAttention
-    from structattn.layers.chain_scorer import (
-        ChainScorer,
-        StepMaps,
-        StepReader,
-        binary_potentials,
-        double_counted_potentials,
-        unary_potentials,
-    )
-    from structattn.layers.child_attention import ChildAttention
-    from structattn.layers.counted_positions import CountedPositions
-    from structattn.layers.cross_attention import CausalAttention, CrossAttention, CrossSource
-    from structattn.layers.dependency_scorer import DependencyScorer, HeadReader, independent_heads
-    from structattn.layers.embedding import WordEmbedding
-    from structattn.layers.expectations import (
-        GumbelNoise,
-        PartDistribution,
-        StraightThroughSample,
-        marginals,
-        straight_through_argmax,
-    )
+    from structattn.layers.chain_scorer import ChainScorer, StepReader, binary_potentials, unary_potentials
+    from structattn.layers.decoder_attention import CausalAttention, CrossAttention, TreeCrossAttention, WindowAttention
+    from structattn.layers.dependency_scorer import CountedPositions, DependencyScorer, HeadReader, independent_heads
     from structattn.layers.feature_attention import AdditivePooling, DirectionalSelfAttention, Source2Token, Token2Token
-    from structattn.layers.feedforward import FeedForward
     from structattn.layers.gates import FusionGate, ProjectedFusionGate
-    from structattn.layers.linear import glorot_linear
-    from structattn.layers.modes import evaluating
-    from structattn.layers.pooling import AttentivePooling, Concat, MaxPooling, MeanPooling
-    from structattn.layers.positions import SinusoidalPositions, sinusoids
-    from structattn.layers.recurrent import LSTM, bidirectional_lstm, read_both_ways
-    from structattn.layers.regularisers import HasEntropy, entropy_term, squared_norm
-    from structattn.layers.relative import (
-        RelativePosition,
-        ShawPosition,
-        XLPosition,
-        offsets_to_pairs,
-        pairs_to_offsets,
-    )
+    from structattn.layers.linear import FeedForward
+    from structattn.layers.poolers import AttentivePooling, Concat, MaxPooling, MeanPooling
+    from structattn.layers.positions import RelativePosition, ShawPosition, SinusoidalPositions, XLPosition
+    from structattn.layers.recurrent import LSTM
     from structattn.layers.segmentation import (
-        LearnedBoundary,
-        MeanBoundary,
         SegmentationScorer,
         SelectionReader,
         SigmoidSelection,
@@ -53,12 +24,19 @@ if TYPE_CHECKING:
         TwoStateChain,
     )
     from structattn.layers.span_scorer import PhraseReader, SpanScorer
-    from structattn.layers.structured_attention import Reader, Scorer, StructuredAttention
-    from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention, tree_operator
-    from structattn.layers.tree_cross_attention import TreeCrossAttention
-    from structattn.layers.tree_lstm import ChildSumTreeLSTM, ConstituencyTreeLSTM
-    from structattn.layers.tree_order import Children, TreeOrder
-    from structattn.layers.window_attention import WindowAttention
+    from structattn.layers.structured_attention import (
+        GumbelNoise,
+        PartDistribution,
+        Reader,
+        Scorer,
+        StraightThroughSample,
+        StructuredAttention,
+        marginals,
+        straight_through_argmax,
+    )
+    from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention
+    from structattn.layers.tree_cells import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM
+    from structattn.layers.word_embedding import WordEmbedding
 
 __all__ = [
     "LSTM",
@@ -69,23 +47,18 @@ __all__ = [
     "ChainScorer",
     "ChildAttention",
     "ChildSumTreeLSTM",
-    "Children",
     "Concat",
     "ConstituencyTreeLSTM",
     "CountedPositions",
     "CrossAttention",
-    "CrossSource",
     "DependencyScorer",
     "DirectionalSelfAttention",
     "FeedForward",
     "FusionGate",
     "GumbelNoise",
-    "HasEntropy",
     "HeadReader",
     "HierarchicalAccumulation",
-    "LearnedBoundary",
     "MaxPooling",
-    "MeanBoundary",
     "MeanPooling",
     "MultiHeadAttention",
     "PartDistribution",
@@ -102,33 +75,20 @@ __all__ = [
     "SoftmaxSelection",
     "Source2Token",
     "SpanScorer",
-    "StepMaps",
     "StepReader",
     "StraightThroughSample",
     "StructuredAttention",
     "Token2Token",
     "TreeAttention",
     "TreeCrossAttention",
-    "TreeOrder",
     "TwoStateChain",
     "WindowAttention",
     "WordEmbedding",
     "XLPosition",
-    "bidirectional_lstm",
     "binary_potentials",
-    "double_counted_potentials",
-    "entropy_term",
-    "evaluating",
-    "glorot_linear",
     "independent_heads",
     "marginals",
-    "offsets_to_pairs",
-    "pairs_to_offsets",
-    "read_both_ways",
-    "sinusoids",
-    "squared_norm",
     "straight_through_argmax",
-    "tree_operator",
     "unary_potentials",
 ]
 

@@ -16,7 +16,7 @@ class AdditiveScores(nn.Module):
     r"""``theta_ij = bound( s^T tanh(W_1 x_i + W_2 y_j + b) )``: Kim et al. (2017), section 4.1.
 
     The paper's outer function is also a hyperbolic tangent, which keeps the scores between -1 and 1. Not in the paper:
-    given positions ``p`` and ``q`` of the two sides, ``V (q_j - p_i)`` is added inside the inner tangent, so that a
+    with positions ``p`` and ``q`` of the two sides, ``V (q_j - p_i)`` is added inside the inner tangent, so that a
     score depends on how far apart the two are, not on where they are.
 
     Args:
@@ -53,27 +53,29 @@ class AdditiveScores(nn.Module):
         Half precision is computed in single precision, and nothing is stored per pair and feature.
 
         Args:
-            first: states.
+            first: states of the first words of pairs, such as heads, with any number of other states in front.
             second: states of the words.
             lengths: number of words that count in each sentence; all if ``None``. If there are extra first states, such
-                as a root in front, that many more of them count. All other pairs score ``bound(0)``, whatever their
-                states.
+                as a root in front, that many more of them count. Pairs that do not count score ``bound(0)``.
             positions: positions of the first and of the second states, if the layer has axes.
+
+        Returns:
+            The scores, rows for the first and columns for the second states.
 
         Raises:
             ValueError: for positions without axes, or axes without positions.
         """
         if (self.difference is None) != (positions is None):
-            given, axes = "none" if positions is None else "some", "none" if self.difference is None else "some"
-            raise ValueError(f"AdditiveScores expects positions where it has axes; it has {axes} and got {given}")
+            axes, came = ("none" if value is None else "some" for value in (self.difference, positions))
+            raise ValueError(f"AdditiveScores expects positions where it has axes; it has {axes} and got {came}")
         num_first, num_second = first.shape[1], second.shape[1]
         counted = second.new_full((len(second),), num_second, dtype=torch.long) if lengths is None else lengths
         sizes = torch.stack([counted + (num_first - num_second), counted], -1)
-        one, other = self.first(first), self.second(second)
+        rows, columns = self.first(first), self.second(second)
         if self.difference is not None and positions is not None:
-            one, other = one - self.difference(positions[0]), other + self.difference(positions[1])
+            rows, columns = rows - self.difference(positions[0]), columns + self.difference(positions[1])
         weight = at_least_single(self.score.weight[0])
-        with full_precision(one):
-            scores = additive_scores(at_least_single(one), at_least_single(other), weight, sizes)
-        bounded: Tensor = self.bound(scores.to(one.dtype))
+        with full_precision(rows):
+            scores = additive_scores(at_least_single(rows), at_least_single(columns), weight, sizes)
+        bounded: Tensor = self.bound(scores.to(rows.dtype))
         return bounded

@@ -12,12 +12,12 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.functional import attention, masked_states
-from structattn.layers.inputs import batch_of
+from structattn.layers.batch_argument import resolve_batch
 from structattn.layers.linear import glorot_linear
 from structattn.priors import AttentionBias, Prior
 
 if TYPE_CHECKING:
-    from structattn.layers.relative import RelativePosition
+    from structattn.layers.positions import RelativePosition
 
 
 class MultiHeadAttention(nn.Module):
@@ -106,7 +106,7 @@ class MultiHeadAttention(nn.Module):
             need_weights: also return the weights, as they are before dropout.
         """
         num, length, _ = states.shape
-        batch = batch_of(states, batch, wanted_by="MultiHeadAttention")
+        batch = resolve_batch(states, batch, wanted_by="MultiHeadAttention")
         projected = self.project(masked_states(states, batch.mask)).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         prior = self._prior_value(batch)
@@ -130,8 +130,8 @@ class MultiHeadAttention(nn.Module):
         states: Float[Tensor, "batch word dim"],
         batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
     ) -> Bool[Tensor, "batch #head word word"]:
-        """Which keys each query may attend to; arguments as for ``forward``. Padding is neither query nor key."""
-        batch = batch_of(states, batch, wanted_by="MultiHeadAttention")
+        """Which keys each query may attend to, for the arguments of ``forward``. Padding is neither query nor key."""
+        batch = resolve_batch(states, batch, wanted_by="MultiHeadAttention")
         return _allowed(self._prior_value(batch), batch)
 
     def _prior_value(self, batch: SentenceBatch) -> AttentionBias:

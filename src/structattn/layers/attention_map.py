@@ -67,8 +67,8 @@ class AttentionMap:
         Example:
             >>> weights = torch.tensor([[[0.2, 0.4, 0.4], [0.2, 0.0, 0.8], [0.6, 0.2, 0.2]]])
             >>> pieces = ("[CLS]", "play", "##ed")
-            >>> found = AttentionMap("x", pieces, pieces, weights, "attention", ("h",), words=(None, 0, 0)).of_words()
-            >>> found.rows, round(found.weights.item(), 4)
+            >>> words = AttentionMap("x", pieces, pieces, weights, "attention", ("h",), words=(None, 0, 0)).of_words()
+            >>> words.rows, round(words.weights.item(), 4)
             (('played',), 0.6)
         """
         if self.words is None or self.rows != self.columns:
@@ -82,5 +82,5 @@ class AttentionMap:
             names = tuple(self.sentence.words)
         else:
             pieces = [[piece for piece, word in zip(self.rows, self.words, strict=True) if word == n] for n in numbers]
-            names = tuple("".join(piece.removeprefix("##") for piece in some) for some in pieces)
+            names = tuple("".join(piece.removeprefix("##") for piece in word) for word in pieces)
         return replace(self, rows=names, columns=names, weights=weights, allowed=allowed, words=None)

@@ -47,7 +47,12 @@ def binary_potentials(
     ``theta_{k,k+1}(i, j) = <m_i^k, u^k> + <m_i^k, m_j^{k+1}> + <m_j^{k+1}, u^{k+1}>``, and ``-inf`` for ``i = j``: no
     fact follows itself. A step between two others is on two edges, so its own term counts twice, as the equation says.
 
-    Arguments and results are those of `unary_potentials`.
+    Args:
+        keys: ``m_i^k``.
+        queries: ``u^k``.
+
+    Returns:
+        Scores of the facts at each step, and of the transitions between facts.
 
     Example:
         >>> binary_potentials(torch.ones(1, 3, 2, 1), torch.ones(1, 3, 1))[0].tolist()
@@ -59,36 +64,8 @@ def binary_potentials(
     return inner, (keys[:, :-1] @ keys[:, 1:].mT).masked_fill(same, -torch.inf)
 
 
-def double_counted_potentials(
-    keys: Float[Tensor, "batch step fact dim"], queries: Float[Tensor, "batch step dim"]
-) -> tuple[Float[Tensor, "batch step fact"], Float[Tensor, "batch step-1 fact fact"]]:
-    """As `binary_potentials`, with ``<m_i^k, u^k>`` twice at the first and the last step, too.
-
-    In the code of Kim et al. (2017) the edge from the start to the first fact and the edge from the last fact to the
-    stop score that fact once more; the equation of section 4.3 has no such edges.
-
-    Arguments and results are those of `unary_potentials`.
-
-    Example:
-        >>> double_counted_potentials(torch.ones(1, 2, 2, 1), torch.ones(1, 2, 1))[0].tolist()
-        [[[2.0, 2.0], [2.0, 2.0]]]
-    """
-    unary, _ = unary_potentials(keys, queries)
-    return 2 * unary, binary_potentials(keys, queries)[1]
-
-
 class StepMaps(nn.Module):
-    """A separate linear map for each step: ``x_i^k = W_k x_i``.
-
-    Args:
-        dim: width of the facts.
-        num_steps: number of steps.
-        output_dim: width of the mapped facts.
-
-    Example:
-        >>> StepMaps(4, 2, 3)(torch.ones(1, 5, 4)).shape
-        torch.Size([1, 2, 5, 3])
-    """
+    """A separate linear map for each step: ``x_i^k = W_k x_i``."""
 
     def __init__(self, dim: int, num_steps: int, output_dim: int) -> None:
         super().__init__()
@@ -111,7 +88,8 @@ class ChainScorer(Scorer):
         num_steps: how many facts are selected, ``K`` in the paper.
         query_dim: width of the query; ``dim`` if ``None``.
         keys: module from the facts to their keys at each step; a linear map for each step if ``None``.
-        potentials: `binary_potentials`, `unary_potentials` or `double_counted_potentials`.
+        potentials: from the keys and queries of all steps to scores of facts and transitions: `binary_potentials` or
+            `unary_potentials`.
         temperature: all scores are divided by it.
         noise: module that perturbs the scores of the facts, such as `GumbelNoise`.
 

@@ -16,9 +16,7 @@ from torch import Tensor, nn
 
 from structattn.distributions.independent import IndependentChoice
 from structattn.layers.additive_scores import AdditiveScores
-from structattn.layers.counted_positions import CountedPositions
-from structattn.layers.expectations import PartDistribution
-from structattn.layers.structured_attention import Reader, Scorer
+from structattn.layers.structured_attention import PartDistribution, Reader, Scorer
 
 DependencyFamily = Callable[[Tensor, Tensor], PartDistribution]
 HeadFamily = Literal["simple", "projective", "nonprojective"]
@@ -32,6 +30,9 @@ def independent_heads(scores: Float[Tensor, "batch word head_id"], lengths: Int[
     Args:
         scores: row = word, column = CoNLL id of its head, 0 for the root.
         lengths: number of words of each sentence.
+
+    Returns:
+        For each word a choice among the root and the words.
 
     Example:
         >>> independent_heads(torch.zeros(1, 2, 3), torch.tensor([1])).marginals()[0]
@@ -47,6 +48,44 @@ def dependency_family(name: HeadFamily, *, single_root: bool = False) -> Depende
 
     families = {"projective": DependencyCRF, "nonprojective": NonProjectiveDependencyCRF}
     return independent_heads if name == "simple" else partial(families[name], single_root=single_root)
+
+
+class CountedPositions(nn.Module):
+    r"""Positions that count particular words, such as brackets: ``p_j = sum_{i <= j} tanh(W x_i + b)``.
+
+    The difference of two ordinary positions is their distance in words; here it is the sum of the steps from one word
+    to the other. With steps of +1 at an opening and -1 at a closing bracket, it is zero between words directly inside
+    the same pair of brackets, however deeply nested, which no bounded LSTM state can express. Not from one of the five
+    papers: in Golovneva et al. (2024), "Contextual position encoding", a query decides which words to count.
+
+    Args:
+        dim: width of the states.
+        num_axes: number of sums.
+
+    Raises:
+        ValueError: for fewer than one sum.
+
+    Example:
+        >>> positions = CountedPositions(1, 1)
+        >>> with torch.no_grad():
+        ...     _ = positions.steps.weight.fill_(20.0), positions.steps.bias.zero_()
+        >>> brackets = torch.tensor([[[1.0], [0.0], [1.0], [0.0], [-1.0], [-1.0]]])
+        >>> positions(brackets, torch.ones(1, 6, dtype=torch.bool)).flatten().tolist()
+        [1.0, 1.0, 2.0, 2.0, 1.0, 0.0]
+    """
+
+    def __init__(self, dim: int, num_axes: int) -> None:
+        super().__init__()
+        if num_axes < 1:
+            raise ValueError(f"CountedPositions expects at least one sum, got {num_axes}")
+        self.num_axes = num_axes
+        self.steps = nn.Linear(dim, num_axes)
+
+    def forward(
+        self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
+    ) -> Float[Tensor, "batch word axis"]:
+        """The sum up to every word, its own step included; padding adds none."""
+        return torch.tanh(self.steps(states)).masked_fill(~mask.unsqueeze(-1), 0.0).cumsum(1)
 
 
 class DependencyScorer(Scorer):
@@ -110,8 +149,8 @@ class DependencyScorer(Scorer):
         lengths = mask.sum(-1)
         words, positions = states[:, 1:], None
         if self.positions is not None:
-            found = self.positions(words, mask)
-            positions = (F.pad(found, (0, 0, 1, 0)), found)
+            of_words = self.positions(words, mask)
+            positions = (F.pad(of_words, (0, 0, 1, 0)), of_words)
         return self.family(self.adjusted(self.scores(states, words, lengths, positions=positions).mT), lengths)
 
 
@@ -119,7 +158,7 @@ class HeadReader(Reader):
     r"""The expected head of each word: Kim et al. (2017), section 3.2.
 
     ``parent_j = sum_i p(z_ij = 1) x_i``, and with ``with_children`` also ``child_i = sum_j p(z_ij = 1) x_j``. The
-    output is ``parent``, or ``[parent; child]``; the paper puts the word itself in front. ``x_0`` is the learned state
+    output is ``parent``, or ``[parent; child]``; the paper puts the word itself in front. ``x_0`` is the learnt state
     of the root. The weights ``(batch, 1, word, word)`` leave the root out: a row sums to one minus the root's share.
 
     Args:
@@ -149,15 +188,15 @@ class HeadReader(Reader):
     @property
     def output_dim(self) -> int:
         """Width of the output."""
-        return len(self._looked_at) * (2 if self.with_children else 1)
+        return len(self._value_of_root) * (2 if self.with_children else 1)
 
     @property
-    def _looked_at(self) -> Tensor:
+    def _value_of_root(self) -> Tensor:
         return self.root if self.root_value is None else self.root_value
 
     def enter(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "batch node dim"]:
         """The states with that of the root in front."""
-        return _behind(self.root, states)
+        return _prepend(self.root, states)
 
     def forward(
         self,
@@ -166,15 +205,15 @@ class HeadReader(Reader):
         mask: Bool[Tensor, "batch word"] | None,
     ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch 1 word word"]]:
         """What each word reads from its head, and from its children."""
-        root = self._looked_at
+        root = self._value_of_root
         if values.shape[-1] != len(root):
             raise ValueError(f"HeadReader expects values of width {len(root)}, got {values.shape[-1]}")
-        output = parts @ _behind(root, values)
+        output = parts @ _prepend(root, values)
         if self.with_children:
             output = torch.cat([output, parts[..., 1:].mT @ values], -1)
         return output, parts[:, None, :, 1:]
 
 
-def _behind(root: Tensor, states: Tensor) -> Tensor:
+def _prepend(root: Tensor, states: Tensor) -> Tensor:
     """States with that of the root in front."""
     return torch.cat([root.to(states.dtype).expand(states.shape[0], 1, -1), states], 1)

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.functional import masked_softmax, masked_states, token2token, token2token_weights
+from structattn.layers.batch_argument import resolve_batch, resolve_mask
 from structattn.layers.gates import FusionGate
-from structattn.layers.inputs import batch_of, mask_of
 from structattn.layers.linear import glorot_linear
 from structattn.priors import Backward, Forward, NotSelf, Prior
 
@@ -61,7 +61,7 @@ class Token2Token(nn.Module):
         super().__init__()
         if not 0.0 < scale < math.inf:
             raise ValueError(f"Token2Token expects a positive, finite scale, got {scale}")
-        self.prior = _prior(mask)
+        self.prior = _resolve_prior(mask)
         self.scale = float(scale)
         self.from_query = glorot_linear(dim, dim, bias=False)
         self.from_key = glorot_linear(dim, dim, bias=False)
@@ -87,7 +87,7 @@ class Token2Token(nn.Module):
             batch: the sentences; their mask is enough unless the prior reads more, and ``None`` means no padding.
             need_weights: whether to compute the weights as well.
         """
-        batch = batch_of(states, batch, wanted_by="Token2Token")
+        batch = resolve_batch(states, batch, wanted_by="Token2Token")
         allowed = self._allowed(batch)
         states = masked_states(states, batch.mask)
         dropped = self.dropout(states)
@@ -102,8 +102,8 @@ class Token2Token(nn.Module):
         states: Float[Tensor, "batch word dim"],
         batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
     ) -> Bool[Tensor, "batch 1 word word"]:
-        """Which keys each query may attend to; arguments as for ``forward``. Padding is neither query nor key."""
-        return self._allowed(batch_of(states, batch, wanted_by="Token2Token")).unsqueeze(1)
+        """Which keys each query may attend to, for the arguments of ``forward``. Padding is neither query nor key."""
+        return self._allowed(resolve_batch(states, batch, wanted_by="Token2Token")).unsqueeze(1)
 
     def _allowed(self, batch: SentenceBatch) -> Tensor:
         allowed = self.prior(batch).allowed
@@ -129,15 +129,16 @@ class DirectionalSelfAttention(nn.Module):
     Args:
         dim: width of the input.
         hidden: width of everything else, the output included.
-        mask: as in :class:`Token2Token`.
+        mask: ``"forward"`` (``j < i``), ``"backward"`` (``j > i``), ``"diagonal"`` (``j != i``), or a prior, of which
+            only the mask is used; see :class:`Token2Token`.
         ref_biases: three redundant biases in the gate, as in the authors' code.
-        scale: as in :class:`Token2Token`.
+        scale: the bound ``c`` of the scores.
         activation: ``act``; ELU if ``None``, as in the paper.
         dropout: applied to the input of each of the five matrices, once for the two of the attention, which share
             theirs.
 
     Raises:
-        ValueError: as :class:`Token2Token`.
+        ValueError: for a scale that is not positive, or a mask that :class:`Token2Token` refuses.
 
     Example:
         >>> block = DirectionalSelfAttention(300, 300, "forward", ref_biases=True)
@@ -170,8 +171,14 @@ class DirectionalSelfAttention(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word hidden"], Float[Tensor, "batch 1 word word"] | None]:
-        """Contextualise the words; arguments and weights are those of :class:`Token2Token`."""
-        batch = batch_of(states, batch, wanted_by="DirectionalSelfAttention")
+        """Contextualise the words.
+
+        Args:
+            states: the words' states.
+            batch: the sentences; their mask is enough unless the prior reads more, and ``None`` means no padding.
+            need_weights: whether to compute the weights as well, averaged over features.
+        """
+        batch = resolve_batch(states, batch, wanted_by="DirectionalSelfAttention")
         entered = self.activation(self.enter(self.dropout(masked_states(states, batch.mask))))
         attended, weights = self.attention(entered, batch, need_weights=need_weights)
         output, _ = self.gate(entered, attended)
@@ -209,7 +216,7 @@ class Source2Token(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool the real states, all of them if ``mask`` is ``None``; without any, the vector is zero."""
-        mask = mask_of(states, mask, wanted_by=type(self).__name__)
+        mask = resolve_mask(states, mask, wanted_by=type(self).__name__)
         return _pool(states, mask, self.scorer, need_weights=need_weights)
 
 
@@ -244,7 +251,7 @@ class AdditivePooling(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool the real states, all of them if ``mask`` is ``None``; the weights repeat over the features."""
-        mask = mask_of(states, mask, wanted_by=type(self).__name__)
+        mask = resolve_mask(states, mask, wanted_by=type(self).__name__)
         return _pool(states, mask, self.scorer, need_weights=need_weights)
 
 
@@ -265,7 +272,7 @@ def _pool(states: Tensor, mask: Tensor, scorer: nn.Module, *, need_weights: bool
     return vector, weights.expand_as(states) if need_weights else None
 
 
-def _prior(mask: str | Prior) -> Prior:
+def _resolve_prior(mask: str | Prior) -> Prior:
     if not isinstance(mask, str):
         if mask.num_heads not in (None, 1):
             raise ValueError(

@@ -9,7 +9,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.layers.attention_map import Kind
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 
 _KINDS: dict[str, Kind] = {"head query key": "attention", "key feature": "pooling", "query feature": "gate"}
 

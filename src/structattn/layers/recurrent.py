@@ -62,13 +62,11 @@ class LSTM(nn.RNNBase):
             return _read(states, weights, self.num_layers, self.bidirectional, self.dropout if self.training else 0.0)
         size = len(weights) // self.num_layers
         for layer in range(self.num_layers):
-            own = weights[layer * size : (layer + 1) * size]
+            of_layer = weights[layer * size : (layer + 1) * size]
             if layer:
                 states = F.dropout(states, self.dropout, self.training)
-            if is_exporting():
-                states = _scanned(states, own, self.bidirectional)
-            else:
-                states = _read_layer(states, own, self.bidirectional)
+            read = _scan_layer if is_exporting() else _read_layer
+            states = read(states, of_layer, self.bidirectional)
         return states
 
     def read_on(
@@ -80,6 +78,9 @@ class LSTM(nn.RNNBase):
             states: the words.
             start: the hidden states and the cell states before the first word, for each layer and direction, as
                 (layers, batch, hidden).
+
+        Returns:
+            The states after each word, and the hidden and cell states after the last, of the shape of ``start``.
         """
         dropout = self.dropout if self.training else 0.0
         read, *left = _read_on(states, start, self._weights, self.num_layers, self.bidirectional, dropout)
@@ -91,21 +92,12 @@ class LSTM(nn.RNNBase):
 
 
 def bidirectional_lstm(dim: int, hidden: int) -> LSTM:
-    r"""One layer for ``read_both_ways``: one LSTM forward, one backward, their states concatenated.
+    """One layer for ``read_both_ways``: one LSTM forward, one backward, their states concatenated.
 
-    The gates have one bias as in the papers, not the two of torch: it is the column of ``W`` for a constant 1 appended
-    to every word. Every gate's matrices start Glorot-uniform, the biases at zero except for the forget gate's, which
-    start at one.
-
-    Args:
-        dim: width of the words.
-        hidden: width of each direction.
-
-    Example:
-        >>> sum(parameter.numel() for parameter in bidirectional_lstm(300, 300).parameters())
-        1442400
+    The gates have one bias as in the papers, not torch's two: the column of ``W`` for a constant 1 after every word.
     """
     lstm = LSTM(dim + 1, hidden, bias=False, bidirectional=True)
+    # Every gate's matrices start Glorot-uniform, the biases at zero except for the forget gate's, which start at one.
     with torch.no_grad():
         for name, weight in lstm.named_parameters():
             for gate, block in zip("ifgo", weight.chunk(4), strict=True):
@@ -120,28 +112,13 @@ def bidirectional_lstm(dim: int, hidden: int) -> LSTM:
 def read_both_ways(
     lstm: nn.Module, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
 ) -> Float[Tensor, "batch word two_hidden"]:
-    """States of the real words; padded ones are zero.
-
-    There are no biases, so an LSTM that has read only zeros is still in its initial state: with zeros at padding, also
-    in place of the constant 1, the backward LSTM starts exactly at the last word.
-
-    Args:
-        lstm: as made by ``bidirectional_lstm``.
-        states: the words.
-        mask: True at real words.
-
-    Example:
-        >>> lstm = bidirectional_lstm(2, 3)
-        >>> words = torch.ones(1, 4, 2)
-        >>> padded = read_both_ways(lstm, words, torch.tensor([[True, True, False, False]]))
-        >>> alone = read_both_ways(lstm, words[:, :2], torch.ones(1, 2, dtype=torch.bool))
-        >>> torch.allclose(padded[:, :2], alone), padded[:, 2:].abs().max().item()
-        (True, 0.0)
-    """
+    """States of the real words; padded ones are zero. The LSTM is one of ``bidirectional_lstm``."""
+    # There are no biases, so an LSTM that has read only zeros is still in its initial state: with zeros at padding, in
+    # place of the constant 1 as well, the backward LSTM starts exactly at the last word.
     real = mask.unsqueeze(-1)
-    given = torch.cat([states, real.to(states.dtype)], dim=-1).masked_fill(~real, 0.0)
-    read: Tensor = lstm(given)
-    return read * real
+    words = torch.cat([states, real.to(states.dtype)], dim=-1).masked_fill(~real, 0.0)
+    output: Tensor = lstm(words)
+    return output * real
 
 
 def _read(
@@ -163,7 +140,7 @@ def _read_on(
     """torch's own kernels, in float32 on a processor that has none for autocast's type."""
     if states.is_cpu and torch.is_autocast_enabled("cpu") and _lacks(torch.get_autocast_dtype("cpu")):
         with torch.autocast("cpu", enabled=False):
-            hidden, cell = (one.float() for one in start)
+            hidden, cell = (state.float() for state in start)
             return _read_on(states.float(), (hidden, cell), weights, num_layers, bidirectional, dropout)
     has_biases = len(weights) == 4 * num_layers * (2 if bidirectional else 1)
     # A kernel saves what the backward pass needs only if it is told to train.
@@ -176,17 +153,17 @@ def _lacks(dtype: torch.dtype) -> bool:
     return dtype == torch.float16 or (dtype == torch.bfloat16 and lacks_bfloat16())
 
 
-def _scanned(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) -> Tensor:
+def _scan_layer(states: Tensor, weights: Sequence[Tensor], bidirectional: bool) -> Tensor:
     """One layer as a scan over the words, which needs no kernel and has no fixed length."""
     count = len(weights) // (2 if bidirectional else 1)
     directions = [weights[:count], weights[count:]] if bidirectional else [weights]
-    return torch.cat([_scanned_direction(states, own, reverse=bool(i)) for i, own in enumerate(directions)], -1)
+    return torch.cat([_scan(states, part, reverse=bool(index)) for index, part in enumerate(directions)], -1)
 
 
-def _scanned_direction(states: Tensor, weights: Sequence[Tensor], *, reverse: bool) -> Tensor:
+def _scan(states: Tensor, weights: Sequence[Tensor], *, reverse: bool) -> Tensor:
     of_word, of_state, *biases = weights
-    given = F.linear(states, of_word, sum(biases) if biases else None).transpose(0, 1)  # type: ignore[arg-type]
-    start = torch.zeros_like(given[0, :, : of_state.shape[1]])
+    words = F.linear(states, of_word, sum(biases) if biases else None).transpose(0, 1)  # type: ignore[arg-type]
+    start = torch.zeros_like(words[0, :, : of_state.shape[1]])
 
     def step(carried: tuple[Tensor, Tensor], word: Tensor) -> tuple[tuple[Tensor, Tensor], Tensor]:
         state, memory = carried
@@ -195,7 +172,7 @@ def _scanned_direction(states: Tensor, weights: Sequence[Tensor], *, reverse: bo
         state = leave.sigmoid() * memory.tanh()
         return (state, memory), state.clone()
 
-    read: Tensor = scan(step, (start, torch.zeros_like(start)), given, reverse=reverse)[1].transpose(0, 1)
+    read: Tensor = scan(step, (start, torch.zeros_like(start)), words, reverse=reverse)[1].transpose(0, 1)
     return read
 
 
@@ -213,8 +190,8 @@ def _read_layer_backward(
     with _autograd_inside_an_operator():
         inputs = [tensor.detach().requires_grad_() for tensor in (states, *weights)]
         read = _read(inputs[0], inputs[1:], 1, bidirectional)
-        found = torch.autograd.grad(read, inputs, gradient)
-    return [part.clone(memory_format=torch.contiguous_format) for part in found]
+        gradients = torch.autograd.grad(read, inputs, gradient)
+    return [part.clone(memory_format=torch.contiguous_format) for part in gradients]
 
 
 @contextlib.contextmanager

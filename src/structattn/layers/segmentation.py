@@ -10,60 +10,15 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF, Segmentation
-from structattn.layers.expectations import PartDistribution, normalised
 from structattn.layers.linear import glorot_linear
-from structattn.layers.structured_attention import Reader, Scorer
-
-
-class MeanBoundary(nn.Module):
-    r"""Transitions at the ends as in the code of Kim et al. (2017): the mean over the states of the missing neighbour.
-
-    ``start(c) = 1/C sum_a b_{a,c}`` and ``stop(c) = 1/C sum_a b_{c,a}``; the paper itself has neither.
-
-    Example:
-        >>> MeanBoundary()(torch.tensor([[0.0, 1.0], [2.0, 3.0]]))
-        (tensor([1., 2.]), tensor([0.5000, 2.5000]))
-    """
-
-    def forward(
-        self, transition: Float[Tensor, "state state"]
-    ) -> tuple[Float[Tensor, " state"], Float[Tensor, " state"]]:
-        """Scores of the first and of the last state."""
-        return transition.mean(0), transition.mean(1)
-
-
-class LearnedBoundary(nn.Module):
-    """Transitions at the ends with parameters of their own, initialised to zero.
-
-    Args:
-        num_states: number of states of the chain.
-
-    Example:
-        >>> LearnedBoundary()(torch.zeros(2, 2))[0].tolist()
-        [0.0, 0.0]
-    """
-
-    def __init__(self, num_states: int = 2) -> None:
-        super().__init__()
-        self.start = nn.Parameter(torch.zeros(num_states))
-        self.stop = nn.Parameter(torch.zeros(num_states))
-
-    def forward(
-        self, transition: Float[Tensor, "state state"]
-    ) -> tuple[Float[Tensor, " state"], Float[Tensor, " state"]]:
-        """Scores of the first and of the last state."""
-        return self.start, self.stop
+from structattn.layers.structured_attention import PartDistribution, Reader, Scorer, normalised
 
 
 class TwoStateChain(nn.Module):
     r"""Turns scores into a chain over ``z_i`` in {0, 1}: Kim et al. (2017), section 3.1.
 
     ``p(z) = softmax( sum_i theta_i(z_i) + sum_i b_{z_i, z_{i+1}} )`` with ``theta_i(1)`` the score of word ``i``,
-    ``theta_i(0) = 0``, and a learned 2x2 matrix ``b``, initialised to zero.
-
-    Args:
-        boundary: from the transitions to scores of the first and the last state: `MeanBoundary` or `LearnedBoundary`;
-            no such scores if ``None``, as in the paper.
+    ``theta_i(0) = 0``, and a learnt 2x2 matrix ``b``, initialised to zero.
 
     Example:
         >>> chain = TwoStateChain()(torch.zeros(1, 1, 3), torch.tensor([2]), temperature=1.0)
@@ -71,10 +26,9 @@ class TwoStateChain(nn.Module):
         tensor([[[0.5000, 0.5000, 0.0000]]], grad_fn=...)
     """
 
-    def __init__(self, boundary: nn.Module | None = None) -> None:
+    def __init__(self) -> None:
         super().__init__()
         self.transition = nn.Parameter(torch.zeros(2, 2))
-        self.boundary = boundary
 
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
@@ -82,11 +36,6 @@ class TwoStateChain(nn.Module):
         """A chain for each query, over the first ``lengths`` keys."""
         unary = torch.stack([torch.zeros_like(scores), scores], -1)
         transition = self.transition.to(unary.dtype)
-        if self.boundary is not None:
-            start, stop = self.boundary(transition)
-            position = torch.arange(scores.shape[-1], device=scores.device)
-            last = position == lengths[:, None] - 1
-            unary = unary + (position == 0)[:, None] * start + last[:, None, :, None] * stop
         return Segmentation(LinearChainCRF(unary / temperature, transition / temperature, lengths[:, None]))
 
 

@@ -13,8 +13,7 @@ from torch.nn import functional as F
 
 from structattn.distributions import ConstituencyCRF
 from structattn.layers.additive_scores import AdditiveScores
-from structattn.layers.expectations import normalised
-from structattn.layers.structured_attention import Reader, Scorer
+from structattn.layers.structured_attention import Reader, Scorer, normalised
 
 
 class SpanScorer(Scorer):
@@ -97,16 +96,7 @@ class PhraseReader(Reader):
 
 
 def word_weights(spans: Float[Tensor, "*batch fencepost fencepost"]) -> Float[Tensor, "*batch word word"]:
-    """Span weights over words: ``a_jl = sum over spans (i, k) around j and l of spans[i, k] / (k - i)``.
-
-    Args:
-        spans: weight of each span between fenceposts; zero for pairs that are no span.
-
-    Example:
-        >>> spans = torch.tensor([[0.0, 1.0, 1.0], [0.0, 0.0, 1.0], [0.0, 0.0, 0.0]])
-        >>> word_weights(spans)
-        tensor([[1.5000, 0.5000], [0.5000, 1.5000]])
-    """
+    """Span weights over words: ``a_jl = sum over spans (i, k) around j and l of spans[i, k] / (k - i)``."""
     fencepost = torch.arange(spans.shape[-1], device=spans.device)
     shares = spans / (fencepost - fencepost[:, None]).clamp(min=1)
     # Sums over all starts up to i and all ends from k on: each pair of words then reads a single entry.

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, TreeBatch
 from structattn.functional import TreeOperator, accumulate, attention, masked_states
-from structattn.layers.inputs import batch_of
+from structattn.layers.batch_argument import resolve_batch
 from structattn.layers.linear import glorot_linear
 from structattn.priors import Prior, Subtree
 
@@ -114,13 +114,7 @@ class HierarchicalAccumulation(nn.Module):
 
 
 def tree_operator(trees: TreeBatch, *, mode: str = "paper", dtype: torch.dtype = torch.float32) -> TreeOperator:
-    """The operator of a batch of phrase trees, built once and shared by all layers.
-
-    Example:
-        >>> trees = TreeBatch(torch.tensor([[2, 2, 2]]), torch.ones(1, 3, dtype=torch.bool), None, num_leaves=2)
-        >>> tree_operator(trees).operator, tree_operator(trees) is tree_operator(trees)
-        (tensor([[[0.2500, 0.2500]]]), True)
-    """
+    """The operator of a batch of phrase trees, built once and shared by all layers."""
 
     def build() -> TreeOperator:
         below = trees.subtrees()[:, trees.num_leaves :]
@@ -199,7 +193,7 @@ class TreeAttention(nn.Module):
         Raises:
             MissingStructure: if a sentence has no phrase tree, or there is no batch.
         """
-        batch, trees = _trees_of(states, batch)
+        batch, trees = _require_trees(states, batch)
         if states.shape[:2] != trees.mask.shape:
             raise ValueError(
                 f"TreeAttention got states of {states.shape[0]} trees with {states.shape[1]} nodes, "
@@ -227,12 +221,12 @@ class TreeAttention(nn.Module):
         states: Float[Tensor, "batch node dim"],
         batch: SentenceBatch | Bool[Tensor, "batch node"] | None = None,
     ) -> Bool[Tensor, "batch #head node node"]:
-        """Which keys each query may attend to; arguments as for ``forward``. Padding is neither query nor key.
+        """Which keys each query may attend to, for the arguments of ``forward``. Padding is neither query nor key.
 
         Raises:
-            MissingStructure: as ``forward``.
+            MissingStructure: if a sentence has no phrase tree, or there is no batch.
         """
-        return self._attention_bias(*_trees_of(states, batch))[0]
+        return self._attention_bias(*_require_trees(states, batch))[0]
 
     def _attention_bias(self, batch: SentenceBatch, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
         allowed = trees.mask[:, None, :, None] & trees.mask[:, None, None, :]
@@ -248,9 +242,9 @@ class TreeAttention(nn.Module):
         return allowed if prior.allowed is None else allowed & prior.allowed, prior.bias
 
 
-def _trees_of(states: Tensor, batch: SentenceBatch | Tensor | None) -> tuple[SentenceBatch, TreeBatch]:
+def _require_trees(states: Tensor, batch: SentenceBatch | Tensor | None) -> tuple[SentenceBatch, TreeBatch]:
     if not isinstance(batch, SentenceBatch):
-        batch = batch_of(states, batch, wanted_by="TreeAttention")
+        batch = resolve_batch(states, batch, wanted_by="TreeAttention")
     return batch, batch.require("constituency", wanted_by="TreeAttention")
 
 

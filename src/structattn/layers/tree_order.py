@@ -17,18 +17,15 @@ from structattn.data import TreeBatch
 
 @dataclass(frozen=True, eq=False)
 class Children:
-    """The children of the nodes of one level, in any order, as a cell sees them.
+    """The children of the nodes of one level, in any order, as a cell sees them."""
 
-    Attributes:
-        parents: for each child, the row of its parent among the nodes of the level.
-        places: for each child, its place among its siblings, from 0 (the first) to 1 (the last); 0 for an only child.
-        num_parents: number of nodes of the level; as many as children if ``None``.
-        present: which rows are children at all, as one column; all if ``None``.
-    """
-
+    #: for each child, the row of its parent among the nodes of the level.
     parents: Int64[Tensor, " child"]
+    #: for each child, its place among its siblings, from 0 (the first) to 1 (the last); 0 for an only child.
     places: Float[Tensor, " child"]
+    #: number of nodes of the level; as many as children if ``None``.
     num_parents: int | None = None
+    #: which rows are children at all, as one column; all if ``None``.
     present: Bool[Tensor, "child 1"] | None = None
 
     def total(self, values: Float[Tensor, "child dim"]) -> Float[Tensor, "parent dim"]:
@@ -41,29 +38,18 @@ class Children:
         return zeros.index_add(0, self.parents, values)
 
 
+#: ``(children's values, children, rows) -> values`` of the nodes of one level; ``rows`` is their slice of all nodes.
 Cell = Callable[[tuple[Tensor, ...], Children, slice], tuple[Tensor, ...]]
 
 
 class TreeOrder:
-    """The real nodes of a batch of trees, leaves first, then level by level.
+    """The real nodes of a batch of trees, leaves first, then level by level; siblings in the order of their words.
 
-    Nodes of a level are sorted by the level of their parents, so that the children of a level are one slice of each
-    level below it: the cost of a pass is proportional to the number of nodes, with a few operations per level, however
-    deep the trees.
-
-    Args:
-        trees: any trees or forests. Children are ordered by the first word below them.
-        dtype: type of the places.
-
-    Example:
-        >>> heads = torch.tensor([[1, 1, 1]])  # words 0 and 2 hang on word 1
-        >>> order = TreeOrder(TreeBatch(heads, torch.ones(1, 3, dtype=torch.bool), None, num_leaves=3), torch.float32)
-        >>> order.nodes.tolist(), order.level_sizes
-        ([0, 2, 1], [2, 1])
-        >>> order.children[1].parents.tolist(), order.children[1].places.tolist()
-        ([0, 0], [0.0, 1.0])
+    The cost of a pass is proportional to the number of nodes, with a few operations per level, however deep the trees.
     """
 
+    # Nodes of a level are sorted by the level of their parents, so that the children of a level are one slice of each
+    # level below it.
     def __init__(self, trees: TreeBatch, dtype: torch.dtype) -> None:
         batch, width = trees.parents.shape
         first_word = _first_words(trees).flatten()
@@ -90,14 +76,14 @@ class TreeOrder:
         row[self.nodes] = torch.arange(len(self.nodes), device=parent.device)
         start = torch.tensor([0, *self.level_sizes], device=parent.device).cumsum(0)
         below = self.nodes[~is_root[self.nodes]]
-        place = _places(parent[below], first_word[below], dtype)
+        places = _places(parent[below], first_word[below], dtype)
         by_goal = goal[below].argsort(stable=True)
-        below, place = below[by_goal], place[by_goal]
+        below, places = below[by_goal], places[by_goal]
         rows = row[parent[below]] - start[goal[below]]
         counts = [sum(sizes[to] for sizes in self.flow) for to in range(num_levels)]
         #: for each level, its children.
         self.children: list[Children] = [
-            Children(*parts) for parts in zip(rows.split(counts), place.split(counts), self.level_sizes, strict=True)
+            Children(*parts) for parts in zip(rows.split(counts), places.split(counts), self.level_sizes, strict=True)
         ]
 
     @property
@@ -111,16 +97,7 @@ class TreeOrder:
         return states.flatten(0, 1)[nodes // self.width * states.shape[1] + nodes % self.width]
 
     def run(self, leaves: tuple[Tensor, ...], above: Cell) -> tuple[Tensor, ...]:
-        """Run a cell from the leaves to the roots.
-
-        Args:
-            leaves: values of the nodes without children, one row each.
-            above: ``(children's values, children, rows) -> values`` of the nodes of one level, where ``rows`` is their
-                slice of ``nodes``.
-
-        Returns:
-            The values of all nodes, in the order of ``nodes``.
-        """
+        """Run a cell from the leaves to the roots; the values of all nodes, in the order of ``nodes``."""
         if not self.level_sizes:
             return leaves
         done: list[tuple[Tensor, ...]] = []
@@ -149,12 +126,7 @@ class TreeOrder:
 class TreeSweep:
     """The same pass over all columns of the batch, once for each level: no shape depends on the trees.
 
-    For graphs, where it is the same loop for trees of any depth (``while_loop``), and for accelerators, which would
-    otherwise have to wait for shapes. A node keeps the values that it gets in the round of its own level.
-
-    Args:
-        trees: as for :class:`TreeOrder`.
-        dtype: type of the places.
+    For graphs, where it is the same loop for any depth, and for accelerators, which need not wait for shapes.
     """
 
     def __init__(self, trees: TreeBatch, dtype: torch.dtype) -> None:
@@ -170,9 +142,9 @@ class TreeSweep:
         earlier = first_word[:, None, :] < first_word[:, :, None]
         tied = (first_word[:, None, :] == first_word[:, :, None]) & (column < column[:, None])
         number, count = (siblings & (earlier | tied)).sum(-1), siblings.sum(-1)
-        place = number.to(dtype) / (count - 1).clamp(min=1).to(dtype)
+        places = number.to(dtype) / (count - 1).clamp(min=1).to(dtype)
         offset = torch.arange(self.batch, device=trees.parents.device)[:, None] * self.width
-        self._children = Children((trees.parents + offset).flatten(), place.flatten(), present=is_child)
+        self._children = Children((trees.parents + offset).flatten(), places.flatten(), present=is_child)
 
         #: all nodes, with or without children.
         self.nodes = self.leaves = slice(None)
@@ -182,16 +154,16 @@ class TreeSweep:
         return F.pad(states, (0, 0, 0, self.width - states.shape[1])).flatten(0, 1)
 
     def run(self, leaves: tuple[Tensor, ...], above: Cell) -> tuple[Tensor, ...]:
-        """As :meth:`TreeOrder.run`; the cell's values for nodes without children are not used."""
+        """Run a cell from the leaves to the roots; its values for nodes without children are not used."""
         level, children = self._level, self._children
 
         def is_below(step: Tensor, *values: Tensor) -> Tensor:
             return step <= level.amax()
 
         def rise(step: Tensor, *values: Tensor) -> tuple[Tensor, ...]:
-            found = above(values, children, slice(None))
-            kept = (torch.where(level == step, new, old) for new, old in zip(found, values, strict=True))
-            return step + 1, *kept
+            # A node keeps the values that it gets in the round of its own level.
+            results = above(values, children, slice(None))
+            return step + 1, *(torch.where(level == step, new, old) for new, old in zip(results, values, strict=True))
 
         risen: tuple[Tensor, ...] = (torch.ones((), dtype=torch.int64, device=level.device), *leaves)
         if not torch.compiler.is_compiling():
@@ -231,9 +203,9 @@ def _places(parent: Tensor, first_word: Tensor, dtype: torch.dtype) -> Tensor:
     sorted_parent = parent[sequence]
     _, group, count = torch.unique_consecutive(sorted_parent, return_inverse=True, return_counts=True)
     number = torch.arange(len(parent), device=parent.device) - (count.cumsum(0) - count)[group]
-    place = torch.empty(len(parent), dtype=dtype, device=parent.device)
-    place[sequence] = number.to(dtype) / (count[group] - 1).clamp(min=1).to(dtype)
-    return place
+    places = torch.empty(len(parent), dtype=dtype, device=parent.device)
+    places[sequence] = number.to(dtype) / (count[group] - 1).clamp(min=1).to(dtype)
+    return places
 
 
 def _argsort(major: Tensor, minor: Tensor) -> Tensor:

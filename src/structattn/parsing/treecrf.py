@@ -18,7 +18,7 @@ from torch import Tensor, nn
 from structattn.data.saved_model import SavedModel
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.errors import ConfigError
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.parsing.batched_parsing import parse_in_batches
 from structattn.parsing.biaffine import BiaffineScorer, ParserScores
 from structattn.syntax import DependencyTree, Sentence

@@ -23,7 +23,7 @@ from structattn.encoders.build import encoder_from_config
 from structattn.encoders.latent_tree import read_latent_trees
 from structattn.errors import ConfigError
 from structattn.layers.attention_map import LATENT_TREES, AttentionMap
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch

@@ -22,7 +22,7 @@ from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError, MissingStructure, StructAttnError
 from structattn.files.replacing import replace_bytes
 from structattn.functional.token2token import write_out
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.tasks.batch import TaskBatch
 from structattn.tasks.sentence_model import SentenceModel
 

@@ -24,8 +24,8 @@ from structattn.layers import (
     StructuredAttention,
     TwoStateChain,
     WindowAttention,
-    glorot_linear,
 )
+from structattn.layers.linear import glorot_linear
 from structattn.tasks.search import State
 
 ATTENTIONS = ("none", "simple", "sigmoid", "segmentation", "window")

@@ -18,7 +18,7 @@ from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_voca
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.errors import ConfigError, MissingStructure
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answering import answers_by_length
 from structattn.tasks.batch import TaskBatch, check_batch, naming_example

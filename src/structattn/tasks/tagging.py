@@ -23,7 +23,7 @@ from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import encoder_from_config
 from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError, MissingStructure
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.tasks.answering import answers_by_length, measured_texts
 from structattn.tasks.batch import check_batch, naming_example
 from structattn.tasks.classifier import Classifier

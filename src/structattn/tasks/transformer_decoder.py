@@ -19,15 +19,9 @@ from structattn.data import SentenceBatch
 from structattn.encoders import Accumulation, NormFirst, NormLast, SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
 from structattn.errors import ConfigError
-from structattn.layers import (
-    CausalAttention,
-    CrossAttention,
-    CrossSource,
-    FeedForward,
-    HierarchicalAccumulation,
-    TreeCrossAttention,
-    sinusoids,
-)
+from structattn.layers import CausalAttention, CrossAttention, FeedForward, HierarchicalAccumulation, TreeCrossAttention
+from structattn.layers.decoder_attention import CrossSource
+from structattn.layers.positions import sinusoids
 from structattn.tasks.search import State
 
 Look = Callable[[nn.Module, Encoding, SentenceBatch], CrossSource]
@@ -131,7 +125,7 @@ class TransformerDecoder(nn.Module):
         for number, layer in enumerate(self._layers()):
             seen = self.look(layer.cross, encoding, source)
             state |= {f"keys{number}": seen.keys, f"values{number}": seen.values, "mask": seen.mask}
-            state[f"own{number}"] = layer.own.nothing(len(encoding.states))
+            state[f"own{number}"] = layer.own.empty_cache(len(encoding.states))
         return state
 
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:

@@ -30,7 +30,7 @@ from structattn.backbones.head_evaluation import heads_loss
 from structattn.backbones.relation_batches import RelationBatches, backbone_below
 from structattn.data import SubwordBatch
 from structattn.errors import ConfigError
-from structattn.layers.modes import evaluation_mode
+from structattn.layers.evaluation_mode import evaluation_mode
 from structattn.options.hardware import Hardware
 from structattn.syntax import Sentence, read_conllu
 from structattn.tasks import metric

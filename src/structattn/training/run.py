@@ -16,7 +16,7 @@ from structattn.data import Example
 from structattn.data.model_config import check_trusted
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json_lines, write_json_lines
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.tables import addresses, restricted
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory

@@ -9,7 +9,7 @@ import torch
 
 from structattn.data import Example
 from structattn.errors import ConfigError, MissingStructure
-from structattn.layers.modes import evaluating
+from structattn.layers.evaluation_mode import evaluating
 from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
 from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence

@@ -14,8 +14,8 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.functional import masked_max, masked_mean, masked_softmax, masked_states
-from structattn.layers.feedforward import FeedForward
-from structattn.layers.inputs import mask_of
+from structattn.layers.batch_argument import resolve_mask
+from structattn.layers.linear import FeedForward
 
 
 class AttentivePooling(nn.Module):
@@ -50,7 +50,7 @@ class AttentivePooling(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; the weights sum to one over the real states, feature by feature."""
-        mask = mask_of(states, mask, wanted_by="AttentivePooling")
+        mask = resolve_mask(states, mask, wanted_by="AttentivePooling")
         states = masked_states(states, mask)
         weights = masked_softmax(self.scorer(states), mask.unsqueeze(-1), dim=1)
         return (weights * states).sum(1), weights if need_weights else None
@@ -77,7 +77,7 @@ class MaxPooling(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; of equal values the first one counts as the winner."""
-        mask = mask_of(states, mask, wanted_by="MaxPooling")
+        mask = resolve_mask(states, mask, wanted_by="MaxPooling")
         vector = masked_max(states, mask)
         if not need_weights:
             return vector, None
@@ -104,7 +104,7 @@ class MeanPooling(nn.Module):
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; the weights are equal over the real states."""
-        mask = mask_of(states, mask, wanted_by="MeanPooling")
+        mask = resolve_mask(states, mask, wanted_by="MeanPooling")
         vector = masked_mean(states, mask)
         if not need_weights:
             return vector, None

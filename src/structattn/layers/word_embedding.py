@@ -67,13 +67,15 @@ class WordEmbedding(nn.Module):
             "dropout": self.dropout.p,
         }
 
-    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch word dim"]:
+    def forward(self, batch: SentenceBatch, *following: SentenceBatch) -> Float[Tensor, "batch word dim"]:
         """Look the words up; padding is exactly zero.
 
-        Other batches contain the sentences that follow in each text; their words come after the padding of the first
-        batch.
+        Args:
+            batch: sentences.
+            following: the sentences that follow in each text; their words come after the padding of the first batch.
         """
-        return torch.cat([self._look_up(one) for one in (batch, *others)], 1) if others else self._look_up(batch)
+        states = [self._look_up(sentences) for sentences in (batch, *following)]
+        return torch.cat(states, 1) if following else states[0]
 
     def _look_up(self, batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
         first_frozen = len(self.weight)
@@ -81,14 +83,17 @@ class WordEmbedding(nn.Module):
         trained = batch.tokens.masked_fill((batch.tokens == 1) | (batch.tokens >= first_frozen), 0)
         states = F.embedding(trained, self.weight, padding_idx=0)
         if len(self.frozen):
-            given = F.embedding((batch.tokens - first_frozen).clamp(min=0), self.frozen)
-            states = torch.where((batch.tokens >= first_frozen).unsqueeze(-1), given, states)
+            frozen = F.embedding((batch.tokens - first_frozen).clamp(min=0), self.frozen)
+            states = torch.where((batch.tokens >= first_frozen).unsqueeze(-1), frozen, states)
         embedded: Tensor = self.dropout(states)
         return embedded
 
     @torch.no_grad()
     def load_vectors(self, matrix: Float[Tensor, "vocabulary dim"]) -> None:
         """Replace the table with pretrained vectors, one row per word id; rows 0 and 1 stay zero.
+
+        Args:
+            matrix: the vectors, in the order of the vocabulary.
 
         Raises:
             ValueError: if the matrix does not have this table's shape.
