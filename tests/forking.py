@@ -16,7 +16,7 @@ PRELOADED = [
     "pytest",
     "jsonargparse",
     "torch._dynamo",
-    "structattn.cli.train",
+    "structattn.cli.train_command",
     "structattn.parsing",
     "structattn.training",
 ]

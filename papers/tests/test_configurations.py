@@ -6,8 +6,8 @@ import pytest
 
 from repository import ROOT
 from structattn.cli import arguments
-from structattn.cli.hydra_pretrain import command as pretrain_command
-from structattn.cli.train import command as train_command
+from structattn.cli.hydra_pretrain_command import command as pretrain_command
+from structattn.cli.train_command import command as train_command
 from structattn.encoders.table import EMBEDDERS, options_of
 from structattn.options.checking import list_options
 from structattn.tasks import TASKS

@@ -17,8 +17,8 @@ import yaml
 
 from repository import ROOT
 from structattn.cli import arguments
-from structattn.cli.parse import command as parse_command
-from structattn.cli.train import command as train_command
+from structattn.cli.parse_command import command as parse_command
+from structattn.cli.train_command import command as train_command
 from structattn.encoders.table import builder
 from structattn.errors import ConfigError
 from structattn.options.checking import check_options

@@ -24,8 +24,9 @@ import yaml
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from forking import CONTEXT
-from structattn.cli import arguments, main, program
-from structattn.cli.train import command as train_command
+from structattn.backbones import RelationReport
+from structattn.cli import arguments, main, program, terminal_tables
+from structattn.cli.train_command import command as train_command
 from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
 from structattn.tasks import TASKS
@@ -157,6 +158,21 @@ def test_the_tab_key_completes_commands_options_and_values(line: str, tmp_path: 
     assert {word.strip() for word in (tmp_path / "found").read_text().split("\n")} == expected
 
 
+def test_tables_for_a_terminal() -> None:
+    assert terminal_tables.format_table(["encoder", "accuracy"], [["ms_san", "0.91"], ["disan", "0.9"]]) == [
+        "encoder  accuracy",
+        "ms_san       0.91",
+        "disan         0.9",
+    ]
+    trees = RelationReport(0.07, 0.1, 0.09, 0.8, 0.5, 0.4, (0.6, 0.7))
+    none = RelationReport(0.07, 0.1, 0.09, math.nan, None, None, ())
+    _, *rows = terminal_tables.format_relations({"arc": trees, "x": none})
+    assert [row.split() for row in rows] == [
+        ["arc", "0.0700", "0.1000", "0.0900", "0.8000", "50.0", "40.0", "70.0"],
+        ["x", "0.0700", "0.1000", "0.0900"],
+    ]
+
+
 def test_nothing_at_all_is_answered_with_the_usage_on_stderr(call: Call) -> None:
     code, out, err = call()
     assert (code, out) == (2, "")
@@ -220,9 +236,9 @@ def test_processes_side_by_side_do_not_repeat_warnings_of_torch(
     ],
 )
 def test_exit_codes(error: BaseException, code: int, said: str, call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    import structattn.cli.doctor
+    import structattn.cli.doctor_command
 
-    monkeypatch.setattr(structattn.cli.doctor, "command", failing(error))
+    monkeypatch.setattr(structattn.cli.doctor_command, "command", failing(error))
     monkeypatch.delenv("STRUCTATTN_DEBUG", raising=False)
     found, out, err = call("doctor")
     assert (found, out) == (code, "first\n")
@@ -232,9 +248,9 @@ def test_exit_codes(error: BaseException, code: int, said: str, call: Call, monk
 
 
 def test_an_error_of_the_package_is_a_bug(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    import structattn.cli.doctor
+    import structattn.cli.doctor_command
 
-    monkeypatch.setattr(structattn.cli.doctor, "_versions", Mock(side_effect=RuntimeError("oops")))
+    monkeypatch.setattr(structattn.cli.doctor_command, "_versions", Mock(side_effect=RuntimeError("oops")))
     monkeypatch.delenv("STRUCTATTN_DEBUG", raising=False)
     code, _, err = call("doctor")
     hint = "this is a bug in structattn; --debug shows where"
@@ -242,9 +258,9 @@ def test_an_error_of_the_package_is_a_bug(call: Call, monkeypatch: pytest.Monkey
 
 
 def test_debug_shows_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    import structattn.cli.doctor
+    import structattn.cli.doctor_command
 
-    monkeypatch.setattr(structattn.cli.doctor, "command", failing(RuntimeError("oops")))
+    monkeypatch.setattr(structattn.cli.doctor_command, "command", failing(RuntimeError("oops")))
     code, _, err = call("doctor", "--debug")
     assert code == 2
     assert "Traceback" in err
@@ -254,13 +270,13 @@ def test_debug_shows_a_traceback(call: Call, monkeypatch: pytest.MonkeyPatch) ->
 
 
 def test_what_a_verb_prints_is_a_log(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    import structattn.cli.doctor
+    import structattn.cli.doctor_command
 
     def command(*, json: bool = False) -> Iterator[str]:
         print("a library talks")
         yield "result"
 
-    monkeypatch.setattr(structattn.cli.doctor, "command", command)
+    monkeypatch.setattr(structattn.cli.doctor_command, "command", command)
     assert call("doctor") == (0, "result\n", "a library talks\n")
 
 
@@ -313,7 +329,7 @@ MISTAKES = {
     "wrong type": (["train", "--seed", "x"], "--seed: expected int, got x"),
     "wrong choice": (
         ["list", "verbs"],
-        "WHAT: expected one of 'encoders', 'embedders', 'decoders', 'tasks'",
+        "KIND: expected one of 'encoders', 'embedders', 'decoders', 'tasks'",
     ),
     "missing configuration": (["train", "--config", "{corpus}/none.yaml"], "none.yaml: No such file or directory"),
     "broken configuration": (
@@ -396,27 +412,27 @@ MISTAKES = {
     ),
     "the format of no data": (
         ["compare", "{run}", "{run}", "--data_format", "csv"],
-        "--data_format: changes nothing without --data",
+        "--data_format csv needs --data FILE",
     ),
     "two formats": (
         ["compare", "{run}", "--format", "latex", "--json"],
         "--format: expected none with --json, got latex",
     ),
     "fewer than no examples": (["compare", "{run}", "--examples", "-1"], "--examples: expected at least 0, got -1"),
-    "trees for no data": (["export", "{run}", "x", "--parses", "a"], "--parses: changes nothing without --data"),
+    "trees for no data": (["export", "{run}", "x", "--parses", "a"], "--parses a needs --data FILE"),
     "unknown metric": (["compare", "{run}", "--metric", "f2"], "unknown metric 'f2'"),
     "no predictions": (["compare", "{run}", "--split", "test"], "this run has no predictions on 'test'; it has dev"),
     "nothing to plot": (["plot", "{run}"], "plot: expected one of --example, --text and --state"),
     "a second text alone": (
         ["plot", "{run}", "--example", "1", "--second", "a"],
-        "--second: changes nothing without --tex",
+        "--second a needs --text TEXT",
     ),
     "no words": (["plot", "{run}", "--text", " "], "--text: expected at least one word, got ' '"),
     "unknown parser": (
         ["eval", "{run}", "--data", "{corpus}/dev.txt", "--parser", "e"],
         "unknown parser 'e'; known: en",
     ),
-    "data for a text": (["plot", "{run}", "--text", "a", "--data", "x"], "--data: changes nothing without --example"),
+    "data for a text": (["plot", "{run}", "--text", "a", "--data", "x"], "--data x needs --example ID"),
     "no such example": (["plot", "{run}", "--example", "99"], "no example '99' among the 20 of the dev data"),
     "a model without data": (
         ["plot", "{run}/best", "--example", "1"],
@@ -853,9 +869,9 @@ def test_doctor_runs_from_sources_that_are_not_installed(call: Call, monkeypatch
 
 
 def test_doctor_says_how_to_install_what_is_missing(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
-    import structattn.cli.doctor
+    import structattn.cli.doctor_command
 
-    monkeypatch.setattr(structattn.cli.doctor, "_missing", lambda packages: list(packages))
+    monkeypatch.setattr(structattn.cli.doctor_command, "_missing", lambda packages: list(packages))
     lines = call("doctor")[1].splitlines()
     assert next(line for line in lines if line.startswith("extra plot")).split(maxsplit=2)[2] == (
         "missing typst: pip install 'structattn[plot]'"

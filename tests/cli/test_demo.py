@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from structattn.cli import main
+from structattn.cli.demo_command import ENCODERS, TESTED_ON, TRAINED_ON, Demonstration, demonstrate
 from structattn.data import read_examples
-from structattn.demo import ENCODERS, TESTED_ON, TRAINED_ON, Demonstration, demonstrate
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json_lines
 from structattn.inspection import num_attractors
@@ -70,17 +70,17 @@ def test_the_page_stands_alone_and_shows_figures_and_attention(found: Demonstrat
 def test_the_command_prints_a_table_and_repeats_itself(
     found: Demonstration, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    import structattn.cli.demo
+    import structattn.cli.demo_command
 
     def small(out: str, *, seed: int, minutes: float) -> Demonstration:
         return demonstrate(out, seed=seed, minutes=minutes, num_train=40, num_test=4)
 
-    monkeypatch.setattr(structattn.cli.demo, "demonstrate", small)
+    monkeypatch.setattr(structattn.cli.demo_command, "demonstrate", small)
     # It replaces what the first one left.
     assert main(["demo", "--out", str(found.page.parent), "--minutes", "0.1", "--json"]) == 0
     again = json.loads(capsys.readouterr().out)
     assert [trial["accuracies"] for trial in again["trials"]] == [list(trial.accuracies) for trial in found.trials]
-    monkeypatch.setattr(structattn.cli.demo, "demonstrate", lambda *_, **__: found)
+    monkeypatch.setattr(structattn.cli.demo_command, "demonstrate", lambda *_, **__: found)
     assert main(["demo"]) == 0
     header, *rows, last = capsys.readouterr().out.splitlines()
     assert header.split() == ["accuracy", "with", "attractors:", "0", "1", "2", "3", "4", "seconds"]

@@ -37,7 +37,7 @@ WRONG = {
         ["parser", "trian"],
         "unknown command 'parser trian' (did you mean 'parser train'?)",
     ),
-    "no word after list": (["list"], "missing WHAT; known: encoders, embedders, decoders, tasks, formats"),
+    "no word after list": (["list"], "missing KIND; known: encoders, embedders, decoders, tasks, formats"),
     "a wrong word after list": (["list", "task"], "expected one of 'encoders'"),
     "option of a group": ([*TRAIN, "--epochs", "3"], "--epochs (did you mean --optimization.epochs?)"),
     "option of another group": ([*TRAIN, "--data.epoch", "3"], "--data.epoch (did you mean --optimization.epochs?)"),
@@ -154,9 +154,15 @@ WRONG = {
         "unknown option 'optimization.rate'",
     ),
     "folder of a sweep": (["sweep", "{space}", *TRAIN[1:]], "out: expected a folder for the study"),
-    "minutes of the demonstration": (["demo", "--minutes", "0"], "minutes: expected a number above 0, got 0.0"),
-    "folder of the demonstration": (["demo", "--out", "{data}"], "train.txt: expected a folder, for data, runs"),
-    "page of the demonstration": (["demo", "--out", "demo.html"], "demo.html: expected a folder, for data, runs"),
+    "minutes of the demonstration": (["demo", "--minutes", "0"], "--minutes: expected a number above 0, got 0.0"),
+    "folder of the demonstration": (
+        ["demo", "--out", "{data}"],
+        "and the page index.html, got the file ",
+    ),
+    "page of the demonstration": (
+        ["demo", "--out", "demo.html"],
+        "and the page index.html, got the file demo.html",
+    ),
     "data to predict": (["predict", "{model}", "--data", "nothing.txt"], "nothing.txt: cannot read this file"),
     "format to predict": (["predict", "{model}", "--data", "{data}", "--format", "cvs"], "(did you mean 'csv'?)"),
 }

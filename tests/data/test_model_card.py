@@ -20,9 +20,9 @@ from small_models import sentence_model
 from structattn.backbones import HydraConfig, add_heads, inject
 from structattn.cli import main
 from structattn.cli.arguments import parse
-from structattn.cli.hydra_pretrain import command as hydra_pretrain
-from structattn.cli.parser_train import command as parser_train
-from structattn.cli.train import command as train
+from structattn.cli.hydra_pretrain_command import command as hydra_pretrain
+from structattn.cli.parser_train_command import command as parser_train
+from structattn.cli.train_command import command as train
 from structattn.data import Vocabulary
 from structattn.data.model_card import CARD, CARDS, Trained, add_comparison, write_card
 from structattn.data.model_folder import MODEL_KINDS

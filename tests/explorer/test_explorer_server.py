@@ -15,7 +15,7 @@ import pytest
 
 import structattn as sa
 from structattn.cli import main
-from structattn.cli.explore import _examples, _mistake, _names
+from structattn.cli.explore_command import _choose_examples, _name_runs, _rate_mistake
 from structattn.errors import ConfigError
 from structattn.explorer.explorer_server import HOST, ExplorerServer
 from structattn.http.request_checks import MOST_BYTES
@@ -215,18 +215,18 @@ def test_a_port_that_is_taken_is_said() -> None:
 
 
 def test_runs_are_named_by_what_tells_them_apart() -> None:
-    assert _names(["runs/ms_san"]) == ["ms_san"]
-    assert _names(["runs/ms_san", "runs/disan/"]) == ["ms_san", "disan"]
-    assert _names(["a/ms_san", "b/ms_san"]) == ["a/ms_san", "b/ms_san"]
+    assert _name_runs(["runs/ms_san"]) == ["ms_san"]
+    assert _name_runs(["runs/ms_san", "runs/disan/"]) == ["ms_san", "disan"]
+    assert _name_runs(["a/ms_san", "b/ms_san"]) == ["a/ms_san", "b/ms_san"]
     with pytest.raises(ConfigError, match=r"expected different runs, got a \./a"):
-        _names(["a", "./a"])
+        _name_runs(["a", "./a"])
 
 
 def test_how_wrong_a_prediction_is() -> None:
-    assert _mistake("singular", "plural") == 1
-    assert _mistake("singular", "singular") == 0
-    assert _mistake(2.5, 4.0) == 1.5
-    assert _mistake(None, "plural") == _mistake("plural", None) == 0
+    assert _rate_mistake("singular", "plural") == 1
+    assert _rate_mistake("singular", "singular") == 0
+    assert _rate_mistake(2.5, 4.0) == 1.5
+    assert _rate_mistake(None, "plural") == _rate_mistake("plural", None) == 0
 
 
 @pytest.fixture(scope="module")
@@ -245,21 +245,21 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_model_gets_wrong_comes_first(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run)
     model = sa.load("run")
-    of_run = _examples("run", model, data=None, data_format=None)
-    given = _examples("run", model, data="data.txt", data_format=None)
-    elsewhere = _examples("run/best", model, data="data.txt", data_format=None)
+    of_run = _choose_examples("run", model, data=None, data_format=None)
+    given = _choose_examples("run", model, data="data.txt", data_format=None)
+    elsewhere = _choose_examples("run/best", model, data="data.txt", data_format=None)
     for found in (of_run, given, elsewhere):
         assert [example.sentences[0].text for example in found[:2]] == ["a fine film", "a fine film"]
         assert [example.label for example in found[:3]] == ["0", "1", "0"]
         assert len(found) == 13
-    assert _examples("run/best", model, data=None, data_format=None) == []
+    assert _choose_examples("run/best", model, data=None, data_format=None) == []
 
 
 def test_a_run_whose_data_are_gone_has_no_examples(
     run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _examples(str(run / "run"), sa.load(run / "run"), data=None, data_format=None) == []
+    assert _choose_examples(str(run / "run"), sa.load(run / "run"), data=None, data_format=None) == []
     assert "no examples to choose from: data.txt: cannot read this file" in caplog.text
 
 

@@ -51,7 +51,7 @@ ALLOWED = {
     "testing": ABOVE_DISTRIBUTIONS | {"tasks"},
 }
 # Packages that only put others together, and the top-level module.
-TOP = {"cli", "demo", "__init__", "__main__"}
+TOP = {"cli", "__init__", "__main__"}
 # Tables name what higher-level packages bring, as ``module:name``, without importing it.
 TABLES = {("encoders", "table.py"), ("data", "model_folder.py")}
 NO_TORCH = {"errors", "files", "entry_points", "lazy", "tables", "http", "syntax", "pictures"}

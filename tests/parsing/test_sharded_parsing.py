@@ -288,7 +288,7 @@ def test_a_full_disk(call: Call, texts: Path, tmp_path: Path) -> None:
     ("words", "expected"),
     [
         (["{}/*.txt"], "--out: expected a folder"),
-        (["{}/*.txt", "--out", "{}/o", "--limit", "3"], "--limit: expected a single file, not a pattern"),
+        (["{}/*.txt", "--out", "{}/o", "--limit", "3"], "--limit 3 needs a single file, got the pattern "),
         (["{}/*.txt", "--out", "{}/o", "--num-workers", "0"], "--num_workers: expected at least 1, got 0"),
         (["{}/*.txt", "--out", "{}/o", "--engine", "spark"], "expected one of 'local', 'ray'"),
         (["{}/*.txt", "--out", "{}/o", "--address", "auto"], "--address: expected with --engine ray"),

@@ -21,7 +21,7 @@ import torch
 
 import structattn as sa
 from repository import ROOT
-from structattn.cli.serve import command as serve_command
+from structattn.cli.serve_command import command as serve_command
 from structattn.errors import ConfigError
 from structattn.explorer.reply_records import answer_to_json
 from structattn.options.hardware import Hardware

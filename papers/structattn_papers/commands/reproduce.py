@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
-from structattn.cli.lines import figures
+from structattn.cli import format_metrics
 from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
 from structattn_papers import reproduction
@@ -71,7 +71,7 @@ def _line(progress: "Progress") -> str:
     if progress.failure is not None:
         return f"{line}failed: {progress.failure}"
     if progress.record is not None:
-        line += f"{figures(progress.record.metrics)}  {progress.record.seconds:.0f} s"
+        line += f"{format_metrics(progress.record.metrics)}  {progress.record.seconds:.0f} s"
     else:
         line += "written"
     return line if progress.left is None else f"{line}  ({_time(progress.left)} left)"

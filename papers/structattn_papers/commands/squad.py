@@ -5,8 +5,7 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_sources
-from structattn.cli.lines import figures
+from structattn.cli import check_sources, format_metrics
 from structattn.training.folder import RunFolder
 from structattn_papers import questions
 from structattn_papers.questions.questions_config import QuestionRun
@@ -30,4 +29,4 @@ def command(config: QuestionRun, *, resume: bool = False, overwrite: bool = Fals
         yield jsonlib.dumps({"seed": config.seed, **dataclasses.asdict(found)})
     else:
         counts = f"{found.questions['train']} training questions, {found.questions['dev']} evaluated"
-        yield f"{found.folder}  {figures(found.metrics)}  {found.seconds:.1f} s  {counts}"
+        yield f"{found.folder}  {format_metrics(found.metrics)}  {found.seconds:.1f} s  {counts}"

@@ -62,12 +62,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         structattn 0.1.0
         0
     """
-    given = list(sys.argv[1:] if arguments is None else arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
     if "_ARGCOMPLETE" in os.environ:
-        importlib.import_module("structattn.cli.completion").complete(all_commands(), _function)
-    debug = "--debug" in given or os.environ.get("STRUCTATTN_DEBUG") == "1"
+        importlib.import_module("structattn.cli.completion").complete(all_commands(), _import_command)
+    debug = "--debug" in words or os.environ.get("STRUCTATTN_DEBUG") == "1"
     try:
-        return _run([word for word in given if word != "--debug"])
+        return _run([word for word in words if word != "--debug"])
     except KeyboardInterrupt as interrupt:
         print("; ".join(["structattn: interrupted", *getattr(interrupt, "__notes__", ())]), file=sys.stderr)
         return INTERRUPTED
@@ -93,26 +93,21 @@ def _run(arguments: list[str]) -> int:
     if not arguments or arguments[0] in ("-h", "--help"):
         print(_usage(commands), file=sys.stdout if arguments else sys.stderr)
         return 0 if arguments else YOURS
-    name, *rest = arguments
-    if rest and f"{name} {rest[0]}" in commands:
-        name, *rest = f"{name} {rest[0]}", *rest[1:]
+    name, *options = arguments
+    if options and f"{name} {options[0]}" in commands:
+        name, *options = f"{name} {options[0]}", *options[1:]
     if name not in commands:
-        of_group = {known: summary for known, summary in commands.items() if known.startswith(f"{name} ")}
-        known = list(of_group or commands)
-        if of_group and rest and rest[0] in ("-h", "--help"):
-            print(_usage(of_group))
+        group = {command: summary for command, summary in commands.items() if command.startswith(f"{name} ")}
+        if group and options and options[0] in ("-h", "--help"):
+            print(_usage(group))
             return 0
-        wanted = f"{name} {rest[0]}" if of_group and rest else name
-        problem = f"unknown command {wanted!r}{_nearest(wanted, known)}"
-        if of_group and not rest:
-            problem = f"expected a command after {name!r}, got none"
-        print(f"structattn: error: {problem}; known: {', '.join(known)}", file=sys.stderr)
+        print(f"structattn: error: {_unknown_command(name, options, group or commands)}", file=sys.stderr)
         return YOURS
     if "WORLD_SIZE" in os.environ:
         # torch, not imported yet, would warn in each process that this batch used all parameters; the next may not.
         os.environ.setdefault("TORCH_CPP_LOG_LEVEL", "ERROR")
-    command = _function(name)
-    values = importlib.import_module("structattn.cli.arguments").parse(command, rest, name=name)
+    command = _import_command(name)
+    values = importlib.import_module("structattn.cli.arguments").parse(command, options, name=name)
     if values is None:
         return 0
     results = sys.stdout
@@ -125,13 +120,13 @@ def _run(arguments: list[str]) -> int:
 
 def all_commands() -> dict[str, str]:
     """The summary of every command; installed packages are named by those that they bring."""
-    brought = {name: f"(of {entry.package})" for name, entry in entry_points("commands").items()}
-    return COMMANDS | {name: source for name, source in brought.items() if name not in COMMANDS}
+    installed = {name: f"(of {entry.package})" for name, entry in entry_points("commands").items()}
+    return COMMANDS | {name: source for name, source in installed.items() if name not in COMMANDS}
 
 
-def _function(name: str) -> Callable[..., Iterator[str]]:
-    """The function of a command, imported now."""
-    address = f"structattn.cli.{name.replace(' ', '_')}:command"
+def _import_command(name: str) -> Callable[..., Iterator[str]]:
+    """The function of a command."""
+    address = f"structattn.cli.{name.replace(' ', '_')}_command:command"
     if name not in COMMANDS:
         address = entry_points("commands")[name].address
     module, _, function = address.partition(":")
@@ -164,14 +159,14 @@ def _judge(error: Exception) -> tuple[int, str]:
     if isinstance(error, OSError) and error.errno in UNWRITTEN:  # a stream that was open already has no name
         return YOURS, (error.strerror or str(error)).lower()
     is_shown = os.environ.get("STRUCTATTN_DEBUG") == "1"
-    if place := _place_in_your_code(error):
+    if position := _find_your_code(error):
         hint = "" if is_shown else "; --debug shows the traceback"
-        return YOURS, f"{type(error).__name__}: {error} ({place}{hint})"
+        return YOURS, f"{type(error).__name__}: {error} ({position}{hint})"
     hint = "" if is_shown else " (this is a bug in structattn; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
 
 
-def _place_in_your_code(error: Exception) -> str | None:
+def _find_your_code(error: Exception) -> str | None:
     """Where an error left code that is neither ours nor installed, such as an encoder ``module:function``."""
     paths = sysconfig.get_paths()
     installed = [Path(__file__).parents[1], *(Path(paths[name]) for name in ("stdlib", "purelib", "platlib"))]
@@ -190,10 +185,16 @@ def _tell_torchrun(line: str) -> None:
         Path(file).write_text(json.dumps({"message": message}), encoding="utf-8")
 
 
-def _nearest(wanted: str, known: Sequence[str]) -> str:
+def _unknown_command(name: str, options: Sequence[str], commands: Mapping[str, str]) -> str:
+    """The error for a command that does not exist, or for a group such as ``hydra`` without one."""
     from structattn.options.checking import suggest
 
-    return suggest(wanted, known)
+    is_group = all(command.startswith(f"{name} ") for command in commands)
+    known = ", ".join(commands)
+    if is_group and not options:
+        return f"expected a command after {name!r}, got none; known: {known}"
+    typed = f"{name} {options[0]}" if is_group else name
+    return f"unknown command {typed!r}{suggest(typed, commands)}; known: {known}"
 
 
 def _usage(commands: Mapping[str, str]) -> str:

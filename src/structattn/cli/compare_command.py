@@ -5,8 +5,8 @@ import json as jsonlib
 from collections.abc import Iterator
 from typing import Literal
 
-from structattn.cli.inputs import check_goes_with
-from structattn.cli.lines import table
+from structattn.cli.command_inputs import check_at_least, refuse_without
+from structattn.cli.terminal_tables import format_table
 from structattn.data.model_card import add_comparison
 from structattn.errors import ConfigError
 from structattn.files.replacing import replace_text
@@ -59,21 +59,20 @@ def command(
         raise ConfigError(
             f"--flips: expected a file that ends in .html, got {flips!r}; --examples says how many to print"
         )
-    if examples < 0:
-        raise ConfigError(f"--examples: expected at least 0, got {examples}")
+    check_at_least(0, examples=examples)
     if json and format != "text":
         raise ConfigError(f"--format: expected none with --json, got {format}")
     if data is None:
-        check_goes_with("data", data_format=data_format, parses=parses)
+        refuse_without("--data FILE", data_format=data_format, parses=parses)
     if pooled is not None:
         if data is not None or flips is not None or format != "text" or cards:
             raise ConfigError(
                 "--pooled: expected no --data, --flips, --format or --cards, which are about a single data set"
             )
-        over = pool(*runs, against=pooled, metric=metric, split=split)
-        yield from [jsonlib.dumps(dataclasses.asdict(over))] if json else _pooled_lines(over)
+        over_data_sets = pool(*runs, against=pooled, metric=metric, split=split)
+        yield from [jsonlib.dumps(dataclasses.asdict(over_data_sets))] if json else _pooled_lines(over_data_sets)
         return
-    found = compare(
+    comparison = compare(
         *runs,
         metric=metric,
         split=split,
@@ -85,63 +84,63 @@ def command(
     )
     if flips is not None:
         with replace_text(flips) as stream:
-            stream.write(flips_page(found))
+            stream.write(flips_page(comparison))
     if cards:
-        _write_into_cards(found)
+        _write_into_cards(comparison)
     if json:
-        yield jsonlib.dumps(dataclasses.asdict(found), default=str)
+        yield jsonlib.dumps(dataclasses.asdict(comparison), default=str)
     elif format == "text":
-        yield from _lines(found, examples)
+        yield from _lines(comparison, examples)
     else:
-        yield comparison_table(found, format)
+        yield comparison_table(comparison, format)
 
 
-def _write_into_cards(found: Comparison) -> None:
-    text = comparison_table(found, "markdown")
-    for folder in [RunFolder(one) for group in found.groups for one in group.folders]:
+def _write_into_cards(comparison: Comparison) -> None:
+    text = comparison_table(comparison, "markdown")
+    for folder in [RunFolder(path) for group in comparison.groups for path in group.folders]:
         if folder.best.is_dir():  # a run over all folds has no best model
             add_comparison(folder.best, text)
 
 
-def _lines(found: Comparison, examples: int) -> Iterator[str]:
-    yield f"{found.metric} on {found.split}, {found.num_examples} examples"
+def _lines(comparison: Comparison, examples: int) -> Iterator[str]:
+    yield f"{comparison.metric} on {comparison.split}, {comparison.num_examples} examples"
     yield ""
     header = ["system", "seeds", "mean", "sd", "difference", "95 % interval", "p bootstrap", "p randomisation"]
-    # The others are compared with the first group, so it has no difference of its own.
-    first, *others = found.groups
-    rows = [_row(group, difference) for group, difference in zip(others, found.differences, strict=True)]
+    # The first group, with which all are compared, has no difference of its own.
+    first, *compared = comparison.groups
+    rows = [_row(group, difference) for group, difference in zip(compared, comparison.differences, strict=True)]
     # A single group has nothing to be compared with.
     shown = len(header) if rows else 4
-    yield from table(header[:shown], [_row(first, None)[:shown], *rows])
-    yield from _chosen(found)
-    for difference in found.differences:
+    yield from format_table(header[:shown], [_row(first, None)[:shown], *rows])
+    yield from _selected_runs(comparison)
+    for difference in comparison.differences:
         yield from _flips(difference, examples)
 
 
-def _pooled_lines(found: Pooled) -> Iterator[str]:
-    yield f"difference from {found.against}: each data set, and their mean"
+def _pooled_lines(pooled: Pooled) -> Iterator[str]:
+    yield f"difference from {pooled.against}: each data set, and their mean"
     yield ""
-    names = [f"{place} ({metric})" for place, metric in found.metrics.items()]
+    names = [f"{folder} ({metric})" for folder, metric in pooled.metrics.items()]
     header = ["system", *names, "mean", "95 % interval", "p bootstrap", "p Holm", "p randomisation"]
     rows = []
-    for one in found.differences:
-        difference, interval, bootstrap, randomisation = _cells(one.significance)
-        each = [f"{value:+.4f}" for value in one.by_data_set.values()]
-        rows.append([one.system, *each, difference, interval, bootstrap, f"{one.holm_p:.4f}", randomisation])
-    yield from table(header, rows)
+    for system in pooled.differences:
+        difference, interval, bootstrap, randomisation = _cells(system.significance)
+        each = [f"{value:+.4f}" for value in system.by_data_set.values()]
+        rows.append([system.system, *each, difference, interval, bootstrap, f"{system.holm_p:.4f}", randomisation])
+    yield from format_table(header, rows)
 
 
-def _chosen(found: Comparison) -> Iterator[str]:
+def _selected_runs(comparison: Comparison) -> Iterator[str]:
     """Test figures of each system for the runs selected on dev."""
-    rows = [(group.name, which, values) for group in found.groups for which, values in group.chosen.items()]
+    rows = [(group.name, runs, values) for group in comparison.groups for runs, values in group.chosen.items()]
     if rows:
         names = list(dict.fromkeys(name for _, _, values in rows for name in values))
         shown = [
-            [name, which, *[f"{values[one]:.4f}" if one in values else "" for one in names]]
-            for name, which, values in rows
+            [system, runs, *[f"{values[name]:.4f}" if name in values else "" for name in names]]
+            for system, runs, values in rows
         ]
         yield ""
-        yield from table(["system", "seeds", *names], shown)
+        yield from format_table(["system", "seeds", *names], shown)
 
 
 def _row(group: Group, difference: Difference | None) -> list[str]:
@@ -169,13 +168,13 @@ def _flips(difference: Difference, count: int) -> Iterator[str]:
         rows = [
             [
                 flip.id,
-                *(format_answers(one) for one in ((flip.gold,), flip.first, flip.second)),
+                *map(format_answers, ((flip.gold,), flip.first, flip.second)),
                 "better" if flip.won else "worse",
                 _short(" / ".join(flip.texts)),
             ]
             for flip in difference.flips[:count]
         ]
-        yield from table(header, rows, left=(0, len(header) - 1))
+        yield from format_table(header, rows, left=(0, len(header) - 1))
 
 
 def _short(text: str) -> str:

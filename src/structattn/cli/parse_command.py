@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from structattn.cli.inputs import opened
+from structattn.cli.command_inputs import check_at_least, resolve_source
 from structattn.data.readers.formats import match_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart, is_pipe
@@ -56,8 +56,8 @@ def command(
             is a data format of labelled sentences, such as agreement or parquet. By default, the one that the file's
             name ends in, or text.
         text_column: for tables and JSON: the column (or key) of texts; one of the usual names by default.
-        label_column: the column of labels, likewise.
-        id_column: the column of ids, likewise.
+        label_column: for tables and JSON: the column of labels; one of the usual names by default.
+        id_column: for tables and JSON: the column of ids; one of the usual names by default.
         skip: number of texts to skip, from the start.
         limit: maximum number of texts to parse, after those skipped.
         whole: treat each line of text as one sentence, with a root for each sentence in it.
@@ -70,16 +70,10 @@ def command(
         batch_size: number of texts that are parsed, and written to the cache, at a time.
         hardware: where en or structattn:FOLDER runs, and the precision.
     """
-    for name, value, least in (
-        ("skip", skip, 0),
-        ("limit", limit, 1),
-        ("batch_size", batch_size, 1),
-        ("num_workers", num_workers, 1),
-    ):
-        if value is not None and value < least:
-            raise ConfigError(f"--{name}: expected at least {least}, got {value}")
+    check_at_least(0, skip=skip)
+    check_at_least(1, limit=limit, batch_size=batch_size, num_workers=num_workers)
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
-    how: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "num_workers": num_workers,
         "batch_size": batch_size,
         "whole": whole,
@@ -87,12 +81,11 @@ def command(
     }
     if glob.has_magic(file) and not os.path.exists(file):
         single = {"skip": skip, "limit": limit, "brackets": brackets, "cache": cache}
-        given = [f"--{name}" for name, value in single.items() if value]
-        if given:
-            raise ConfigError(f"{given[0]}: expected a single file, not a pattern")
-        yield from _parse_pattern(
-            file, out, parser, format=format, columns=columns, engine=engine, address=address, **how
-        )
+        for name, value in single.items():
+            if value:
+                raise ConfigError(f"--{name} {value} needs a single file, got the pattern {file!r}")
+        settings |= {"format": format, "columns": columns, "engine": engine, "address": address}
+        yield from _parse_pattern(file, out, parser, **settings)
         return
     if engine != "local" or address is not None:
         raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
@@ -102,44 +95,44 @@ def command(
     def texts() -> Iterator[Text]:
         return itertools.islice(_texts(file, format, columns), skip, None if limit is None else skip + limit)
 
-    kept = None if out is None else Path(f"{out}.cache")
+    beside_out = None if out is None else Path(f"{out}.cache")
     # Reading a file takes little time beside parsing it; a pipe cannot be read twice.
     total = None if file == "-" or is_pipe(file) else sum(1 for _ in texts())
-    found = parse_each(texts(), parser, cache or kept, total=total, **how)
-    sentences: Iterable[Sentence] = (sentence for text in found for sentence in text)
+    parsed = parse_each(texts(), parser, cache or beside_out, total=total, **settings)
+    sentences: Iterable[Sentence] = (sentence for text in parsed for sentence in text)
     if brackets is not None:
-        sentences = _with_brackets(brackets, sentences)
+        sentences = _write_brackets(brackets, sentences)
     if out is None:
-        yield from (line for one in sentences for line in format_conllu(one).removesuffix("\n").split("\n"))
+        yield from (line for sentence in sentences for line in format_conllu(sentence).removesuffix("\n").split("\n"))
         return
     count = Counter[str]()
-    write_conllu(out, _counted(sentences, count))
-    if cache is None and kept is not None:
-        kept.unlink(missing_ok=True)
+    write_conllu(out, _count(sentences, count))
+    if cache is None and beside_out is not None:
+        beside_out.unlink(missing_ok=True)
     yield f"{out}  {count['sentences']} sentences, {count['words']} words"
 
 
-def _with_brackets(path: str, sentences: Iterable[Sentence]) -> list[Sentence]:
+def _write_brackets(path: str, sentences: Iterable[Sentence]) -> list[Sentence]:
     """Write the phrase trees of sentences to a file of brackets; return the sentences with them."""
-    known = [add_phrases(sentence) for sentence in sentences]
-    write_brackets(path, (one.constituency for one in known if one.constituency is not None and len(one)))
-    return known
+    result = [add_phrases(sentence) for sentence in sentences]
+    write_brackets(path, (part.constituency for part in result if part.constituency is not None and len(part)))
+    return result
 
 
 def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: Any) -> Iterator[str]:
     """Parse the files of a pattern into a folder; yield a line for each."""
     if folder is None:
         raise ConfigError("--out: expected a folder for the files of a pattern")
-    for one in parse_shards(match_files(pattern), folder, parser, **settings):
-        yield f"{one.source}  {one.sentences:,} sentences, {one.words:,} words"
+    for shard in parse_shards(match_files(pattern), folder, parser, **settings):
+        yield f"{shard.source}  {shard.sentences:,} sentences, {shard.words:,} words"
 
 
 def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text]:
-    source = opened(file)
+    source = resolve_source(file)
     yield from read_texts(source, resolve_format(source, format, columns), columns)
 
 
-def _counted(sentences: Iterable[Sentence], count: Counter[str]) -> Iterator[Sentence]:
+def _count(sentences: Iterable[Sentence], count: Counter[str]) -> Iterator[Sentence]:
     for sentence in sentences:
         count.update(sentences=1, words=len(sentence))
         yield sentence

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from structattn import training
-from structattn.cli.inputs import check_goes_with, check_inputs, data_config, opened
+from structattn.cli.command_inputs import check_inputs, refuse_without, resolve_data_config, resolve_source
 from structattn.data.model_config import find_whole_model
 from structattn.data.readers.formats import list_files
 from structattn.errors import ConfigError
@@ -40,12 +40,12 @@ def command(
         trust_code: import and run an encoder module:function that the run folder names.
     """
     if data is None:
-        check_goes_with("data", format=format, parses=parses)
+        refuse_without("--data FILE", format=format, parses=parses)
     check_inputs(run, data, format=format, parses=parses, trust_code=trust_code)
-    place = Path(os.path.realpath(out))
-    if place.is_relative_to(os.path.realpath(find_whole_model(run))):
+    path = Path(os.path.realpath(out))
+    if path.is_relative_to(os.path.realpath(find_whole_model(run))):
         raise ConfigError(f"OUT: expected a file outside of the model's own folder, got {out}")
-    if place.is_dir():
+    if path.is_dir():
         raise ConfigError(f"OUT: expected a file, such as model.pt2, got the folder {out}")
     check_apart(RunFolder(run).config, *list_files(data or "-"), parses, out)
     from structattn.tasks.export import export_program
@@ -53,8 +53,8 @@ def command(
     model = hardware.move(training.load_task_model(run, trust_code=trust_code))
     examples = None
     if data is not None:
-        settings = data_config(run, format=format, parses=parses)
-        examples = list(itertools.islice(inputs_of(model, opened(data), settings)[1], 64))
+        settings = resolve_data_config(run, format=format, parses=parses)
+        examples = list(itertools.islice(inputs_of(model, resolve_source(data), settings)[1], 64))
     with hardware.autocast():
         difference = export_program(model, out, examples=examples, check=check)
     yield out if difference is None else f"{out}: predictions differ from the run's by at most {difference:.1e}"

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn import training
-from structattn.cli.inputs import check_sources
-from structattn.cli.relations import relation_table, relation_values
+from structattn.cli.command_inputs import check_sources
+from structattn.cli.terminal_tables import format_relations, relation_values
 from structattn.data.model_config import ADAPTER, find_model_folder
 from structattn.pictures import save
 from structattn.syntax import Sentence
@@ -40,7 +40,7 @@ def command(
     """
     check_sources(config.treebank, config.dev, config.test, backbone=config.backbone)
     RunFolder(config.out).check_free(config, resume=resume, overwrite=overwrite)
-    found = training.pretrain_heads(config, resume=resume, overwrite=overwrite)
+    pretraining = training.pretrain_heads(config, resume=resume, overwrite=overwrite)
     if not training.is_first_process():
         return
     if plots:
@@ -48,48 +48,51 @@ def command(
         from structattn.training.heads import held_out_sentences
 
         source = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
-        _draw(found, source, held_out_sentences(config)[1][:plots], folder=RunFolder(config.out).plots)
-    yield from (
-        [jsonlib.dumps({"adapter": config.out, **_report(found, config.out)})] if json else _lines(found, config.out)
-    )
+        _draw(pretraining, source, held_out_sentences(config)[1][:plots], folder=RunFolder(config.out).plots)
+    if json:
+        yield jsonlib.dumps({"adapter": config.out, **_report(pretraining, config.out)})
+    else:
+        yield from _lines(pretraining, config.out)
 
 
-def _draw(found: "Pretraining", source: "PretrainedBackbone", sentences: Sequence[Sentence], *, folder: Path) -> None:
+def _draw(
+    pretraining: "Pretraining", source: "PretrainedBackbone", sentences: Sequence[Sentence], *, folder: Path
+) -> None:
     from structattn.inspection.hydra_figures import pretraining_figure, relation_figures
 
-    figures = {"loss": pretraining_figure(found)}
+    figures = {"loss": pretraining_figure(pretraining)}
     for number, sentence in enumerate(sentences, start=1):
-        drawn = relation_figures(found.model, source, sentence)
-        figures |= {f"{number:02}-{what}": svg for what, svg in drawn.items()}
+        of_sentence = relation_figures(pretraining.model, source, sentence)
+        figures |= {f"{number:02}-{name}": svg for name, svg in of_sentence.items()}
     folder.mkdir(exist_ok=True)
     for name, svg in figures.items():
         save(folder / f"{name}.svg", svg)
 
 
-def _report(found: "Pretraining", out: str) -> dict[str, Any]:
+def _report(pretraining: "Pretraining", out: str) -> dict[str, Any]:
     return {
-        "loss": found.loss,
-        "epochs": list(found.epochs),
-        "relations": relation_values(found.relations),
-        "test_relations": relation_values(found.test_relations),
-        "sentences": found.sentences,
-        "coverage": found.coverage,
-        "backbone_unchanged": found.is_backbone_unchanged,
+        "loss": pretraining.loss,
+        "epochs": list(pretraining.epochs),
+        "relations": relation_values(pretraining.relations),
+        "test_relations": relation_values(pretraining.test_relations),
+        "sentences": pretraining.sentences,
+        "coverage": pretraining.coverage,
+        "backbone_unchanged": pretraining.is_backbone_unchanged,
         "bytes": _size(out),
-        "seconds": found.seconds,
+        "seconds": pretraining.seconds,
     }
 
 
-def _lines(found: "Pretraining", out: str) -> Iterator[str]:
-    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in found.sentences.items())
-    yield f"{out}: {_size(out) / 1e6:.2f} MB after {found.seconds:.0f} s; sentences: {counts}"
-    same = "the same as before, bit for bit" if found.is_backbone_unchanged else "NOT the same as before"
-    yield f"{100 * found.coverage:.2f}% of the words have subwords; the backbone is {same}"
+def _lines(pretraining: "Pretraining", out: str) -> Iterator[str]:
+    counts = ", ".join(f"{count} {name.replace('_', ' ')}" for name, count in pretraining.sentences.items())
+    yield f"{out}: {_size(out) / 1e6:.2f} MB after {pretraining.seconds:.0f} s; sentences: {counts}"
+    same = "the same as before, bit for bit" if pretraining.is_backbone_unchanged else "NOT the same as before"
+    yield f"{100 * pretraining.coverage:.2f}% of the words have subwords; the backbone is {same}"
     yield ""
-    yield from relation_table(found.relations)
-    if found.test_relations:
+    yield from format_relations(pretraining.relations)
+    if pretraining.test_relations:
         yield "\ntest:"
-        yield from relation_table(found.test_relations)
+        yield from format_relations(pretraining.test_relations)
 
 
 def _size(out: str) -> int:

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn import training
-from structattn.cli.inputs import check_goes_with, check_inputs
+from structattn.cli.command_inputs import check_inputs, check_port, refuse_without
 from structattn.errors import ConfigError, StructAttnError
 from structattn.explorer.protocol import MOST_WORDS
 from structattn.files.json_yaml import read_json_lines
@@ -57,14 +57,13 @@ def command(
         trust_code: import and run an encoder module:function that a folder names.
     """
     if data is None:
-        check_goes_with("data", data_format=data_format)
+        refuse_without("--data FILE", data_format=data_format)
     for run in runs:
         check_inputs(run, data, format=data_format, trust_code=trust_code)
     if parser is not None:
         check_parser(parser)
-    if not 0 <= port <= 65535:
-        raise ConfigError(f"--port: expected a number from 0 to 65535, got {port}")
-    names = _names(runs)
+    check_port(port)
+    names = _name_runs(runs)
 
     from structattn.explorer import Answers
     from structattn.explorer.explorer_server import ExplorerServer
@@ -82,7 +81,7 @@ def command(
             return answers.ask(request)
 
     with hardware.autocast():
-        examples = _examples(runs[0], next(iter(models.values())), data=data, data_format=data_format)
+        examples = _choose_examples(runs[0], next(iter(models.values())), data=data, data_format=data_format)
         boot = answers.boot(examples, host="server", title=f"structattn explore: {', '.join(names)}")
     with ExplorerServer(ask, boot, port=port) as server:
         yield server.url
@@ -95,20 +94,20 @@ def command(
             LOGGER.info("the server has ended")
 
 
-def _examples(run: str, model: "TaskModel", *, data: str | None, data_format: str | None) -> "list[Example]":
+def _choose_examples(run: str, model: "TaskModel", *, data: str | None, data_format: str | None) -> "list[Example]":
     """Examples to choose from, the worst errors of the model first."""
     if data is not None:
-        found = list(itertools.islice(model.task.read(data, format=data_format), _SEARCHED))
-        predicted = [one.answer for one in model.predict(found)]
+        examples = list(itertools.islice(model.task.read(data, format=data_format), _SEARCHED))
+        answers: list[Any] = [prediction.answer for prediction in model.predict(examples)]
     else:
-        found, predicted = _of_run(run)
-    mistakes = [_mistake(example.label, answer) for example, answer in zip(found, predicted, strict=True)]
-    order = sorted(range(len(found)), key=lambda place: -mistakes[place])
-    short = [found[place] for place in order if all(1 <= len(one) <= MOST_WORDS for one in found[place].sentences)]
-    return short[:_MOST_EXAMPLES]
+        examples, answers = _read_run(run)
+    mistakes = [_rate_mistake(example.label, answer) for example, answer in zip(examples, answers, strict=True)]
+    worst_first = [examples[index] for index in sorted(range(len(examples)), key=lambda index: -mistakes[index])]
+    short = (example for example in worst_first if all(1 <= len(part) <= MOST_WORDS for part in example.sentences))
+    return list(itertools.islice(short, _MOST_EXAMPLES))
 
 
-def _of_run(run: str) -> "tuple[list[Example], list[Any]]":
+def _read_run(run: str) -> "tuple[list[Example], list[Any]]":
     """The test data of a run, or else its development data, and the run's predictions; none without a run."""
     from structattn.training.examples import examples_of, read_split
     from structattn.training.plan import plan_run
@@ -121,17 +120,17 @@ def _of_run(run: str) -> "tuple[list[Example], list[Any]]":
     try:
         path, plan = getattr(config.data, name), plan_run(config)
         if path is None or config.folds is not None:
-            found = list(getattr(read_split(plan), name))
+            examples = list(getattr(read_split(plan), name))
         else:
-            found = list(map(plan.task.limited, examples_of(plan.task, path, config.data)))
+            examples = list(map(plan.task.limited, examples_of(plan.task, path, config.data)))
         rows = {row["id"]: row["predicted"] for row in read_json_lines(folder.predictions(name))}
     except StructAttnError as error:
         LOGGER.warning("no examples to choose from: %s", error)
         return [], []
-    return found, [rows.get(example.id) for example in found]
+    return examples, [rows.get(example.id) for example in examples]
 
 
-def _mistake(gold: str | float | None, predicted: str | float | None) -> float:
+def _rate_mistake(gold: str | float | None, predicted: str | float | None) -> float:
     """How wrong a prediction is: the difference of scores, 1 for a wrong label, 0 if one of the two is unknown."""
     if gold is None or predicted is None:
         return 0.0
@@ -140,15 +139,15 @@ def _mistake(gold: str | float | None, predicted: str | float | None) -> float:
     return abs(gold - predicted)
 
 
-def _names(runs: Sequence[str]) -> list[str]:
+def _name_runs(runs: Sequence[str]) -> list[str]:
     """The shortest ends of the folders' paths that tell them apart."""
     parts = [Path(run).resolve().parts for run in runs]
     if len(set(parts)) < len(parts):
         raise ConfigError(f"expected different runs, got {' '.join(runs)}")
     length = 1
-    while len({one[-length:] for one in parts}) < len(parts):
+    while len({path[-length:] for path in parts}) < len(parts):
         length += 1
-    return ["/".join(one[-length:]) for one in parts]
+    return ["/".join(path[-length:]) for path in parts]
 
 
 def _has_screen() -> bool:

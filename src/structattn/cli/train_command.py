@@ -9,7 +9,7 @@ from statistics import mean, stdev
 from typing import TYPE_CHECKING
 
 from structattn import training
-from structattn.cli.lines import figures
+from structattn.cli.terminal_tables import format_metrics
 from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
 from structattn.training.config import RunConfig
@@ -51,11 +51,10 @@ def command(
         config = dataclasses.replace(config, embedder={**config.embedder, "name": "backbone", "folder": backbone})
     if adapter is not None:
         config = dataclasses.replace(config, options={**config.options, "adapter": adapter})
-    chosen = None if seeds is None else parse_seeds(seeds, "--seeds")
-    configs = one_config_per_encoder(config)
+    numbers = None if seeds is None else parse_seeds(seeds, "--seeds")
     groups = [
-        [plan_run(run) for run in ([config] if chosen is None else one_config_per_seed(config, chosen))]
-        for config in configs
+        [plan_run(run) for run in ([part] if numbers is None else one_config_per_seed(part, numbers))]
+        for part in one_config_per_encoder(config)
     ]
     for plan in itertools.chain(*groups):
         if plan.config.out is not None:
@@ -73,35 +72,26 @@ def command(
 
 
 def one_config_per_encoder(config: RunConfig) -> list[RunConfig]:
-    """One configuration for each encoder that is named; each of several has a folder below that of the run.
-
-    Raises:
-        ConfigError: for the same encoder twice.
-
-    Example:
-        >>> both = one_config_per_encoder(RunConfig("trec", "ms_san,disan", out="runs/trec"))
-        >>> [(one.encoder, one.out) for one in both]
-        [('ms_san', 'runs/trec/ms_san'), ('disan', 'runs/trec/disan')]
-    """
+    """One configuration for each encoder that is named; each of several has a folder below that of the run."""
     names = [name.strip() for name in config.encoder.split(",")]
     if len(names) == 1:
         return [config]
     if len(set(names)) < len(names):
         raise ConfigError(f"--encoder: expected different encoders, got {config.encoder}")
-    places = [None if config.out is None else os.path.join(config.out, name) for name in names]
-    return [dataclasses.replace(config, encoder=name, out=out) for name, out in zip(names, places, strict=True)]
+    folders = [None if config.out is None else os.path.join(config.out, name) for name in names]
+    return [dataclasses.replace(config, encoder=name, out=out) for name, out in zip(names, folders, strict=True)]
 
 
 def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
     """One configuration for each seed; each has a folder below that of the run, if one is given."""
-    places = [None if config.out is None else os.path.join(config.out, f"seed{seed}") for seed in seeds]
-    return [dataclasses.replace(config, seed=seed, out=out) for seed, out in zip(seeds, places, strict=True)]
+    folders = [None if config.out is None else os.path.join(config.out, f"seed{seed}") for seed in seeds]
+    return [dataclasses.replace(config, seed=seed, out=out) for seed, out in zip(seeds, folders, strict=True)]
 
 
 def _line(result: "RunResult") -> str:
-    test = f"  test: {figures(result.test)}" if result.test else ""
+    test = f"  test: {format_metrics(result.test)}" if result.test else ""
     epoch = f"  best epoch {result.best['epoch']:g}" if result.best else ""
-    return f"{result.folder}  {figures(result.metrics)}{test}{epoch}  {result.seconds:.1f} s"
+    return f"{result.folder}  {format_metrics(result.metrics)}{test}{epoch}  {result.seconds:.1f} s"
 
 
 def _json(config: RunConfig, result: "RunResult") -> str:
@@ -116,5 +106,5 @@ def _summary(results: "list[RunResult]") -> Iterator[str]:
         from structattn.tasks import metric
         from structattn.training.compare import chosen_on_dev
 
-        for which, chosen in chosen_on_dev(results, metric(next(iter(results[0].metrics)))).items():
-            yield f"{which}  test: {figures(chosen)}"
+        for runs, metrics in chosen_on_dev(results, metric(next(iter(results[0].metrics)))).items():
+            yield f"{runs}  test: {format_metrics(metrics)}"

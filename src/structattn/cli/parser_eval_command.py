@@ -5,7 +5,7 @@ import json as jsonlib
 import time
 from collections.abc import Iterator
 
-from structattn.cli.lines import figures
+from structattn.cli.terminal_tables import format_metrics
 from structattn.options.hardware import Hardware
 from structattn.parsing import load_parser, parse, score_attachment
 from structattn.parsing.gold_trees import read_gold
@@ -28,10 +28,10 @@ def command(
     """
     check_parser(parser, hardware)
     gold = read_gold(treebank)
-    known = load_parser(parser, hardware) if num_workers == 1 else parser
+    loaded = load_parser(parser, hardware) if num_workers == 1 else parser
     begun = time.perf_counter()
     words = [sentence.words for sentence in gold]
-    found = parse(words, known, num_workers=num_workers, batch_size=batch_size, hardware=hardware)
+    parsed = parse(words, loaded, num_workers=num_workers, batch_size=batch_size, hardware=hardware)
     speed = {"sentences_per_second": round(len(gold) / (time.perf_counter() - begun), 1)}
-    values = {**dataclasses.asdict(score_attachment(gold, found)), **speed}
-    yield jsonlib.dumps(values) if json else figures(values)
+    values = {**dataclasses.asdict(score_attachment(gold, parsed)), **speed}
+    yield jsonlib.dumps(values) if json else format_metrics(values)

@@ -21,24 +21,25 @@ Entries = dict[str, tuple[str, dict[str, Any]]]
 _ANSWERS = {"text": "a text", "tree": "a tree", "tags": "a tag for each word"}
 
 
-def command(what: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
+def command(kind: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:
     """List the names of a kind, one line each: encoders, tasks, data formats, metrics, relations and others.
 
     Args:
-        what: which of these to list.
+        kind: which of these to list.
         options: show the options of each, with their defaults.
         json: print one JSON object, from a name to its summary and options.
     """
-    entries = KINDS[what]()
+    entries = KINDS[kind]()
     if json:
         yield jsonlib.dumps(
-            {name: {"summary": text, "options": known} for name, (text, known) in entries.items()}, default=str
+            {name: {"summary": summary, "options": defaults} for name, (summary, defaults) in entries.items()},
+            default=str,
         )
         return
     width = max(map(len, entries))
-    for name, (summary, known) in entries.items():
+    for name, (summary, defaults) in entries.items():
         yield f"{name:<{width}}  {summary}"
-        yield from (f"{'':<{width}}    {option}: {value}" for option, value in _dotted(known) if options)
+        yield from (f"{'':<{width}}    {option}: {value}" for option, value in _dotted(defaults) if options)
 
 
 def _dotted(options: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, Any]]:

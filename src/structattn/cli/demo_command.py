@@ -1,11 +1,13 @@
-"""The demonstration: is attention with a tree prior better than attention without one, and where does it attend?
+"""``structattn demo``: is attention with a tree prior better than attention without one, and where does it attend?
 
 Three encoders of the same width learn subject-verb agreement (Linzen et al. 2016) on a treebank generated on the spot,
 from sentences with few attractors, and are tested on sentences with more. The result is data files, three ordinary runs
 and one page.
 """
 
+import dataclasses
 import itertools
+import json as jsonlib
 import logging
 import math
 from collections.abc import Iterator, Mapping, Sequence
@@ -14,6 +16,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structattn import explorer, inspection, training
+from structattn.cli.terminal_tables import format_table
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError
@@ -31,7 +34,7 @@ from structattn.training.result import RunResult
 if TYPE_CHECKING:
     from structattn.inspection import BinnedAccuracy
 
-LOGGER = logging.getLogger("structattn.demo")
+LOGGER = logging.getLogger("structattn.cli")
 
 ENCODERS = {
     "transformer": "plain: sees words and their positions",
@@ -45,15 +48,34 @@ _LIVE = "To move arcs, type sentences of your own and see the predictions change
 _OPTIONS = {"dim": 48, "dropout": 0.1}
 
 
+def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: bool = False) -> Iterator[str]:
+    """Train a plain and two structured encoders on a generated treebank, compare them, draw their attention.
+
+    Args:
+        out: the folder for data, runs and index.html.
+        seed: random seed of the sentences and of training.
+        minutes: approximate running time on two cores, in minutes.
+        json: print one JSON object.
+    """
+    _check_arguments(out, minutes)
+    from structattn.functional.torch_state import one_thread
+
+    with one_thread():
+        result = demonstrate(out, seed=seed, minutes=minutes)
+    if json:
+        yield jsonlib.dumps(dataclasses.asdict(result), default=str)
+        return
+    rows = [
+        [trial.encoder, *(f"{accuracy:.1%}" for accuracy in trial.accuracies), f"{trial.seconds:.0f}"]
+        for trial in result.trials
+    ]
+    yield from format_table(["accuracy with attractors:", *map(str, TESTED_ON), "seconds"], rows)
+    yield f"the page: {result.page}"
+
+
 @dataclass(frozen=True)
 class Trial:
-    """The results of one encoder.
-
-    Attributes:
-        encoder: its name.
-        accuracies: on the test sentences with 0, 1, 2, ... attractors.
-        seconds: spent in training.
-    """
+    """One encoder, its accuracies on test sentences with 0, 1, 2, ... attractors, and the seconds of its training."""
 
     encoder: str
     accuracies: tuple[float, ...]
@@ -62,12 +84,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Demonstration:
-    """The results of the demonstration.
-
-    Attributes:
-        trials: one for each encoder.
-        page: the HTML page with charts and attention.
-    """
+    """The results of all encoders, and the HTML page with charts and attention."""
 
     trials: tuple[Trial, ...]
     page: Path
@@ -76,28 +93,19 @@ class Demonstration:
 def demonstrate(
     out: str | Path = "demo", *, seed: int = 1, minutes: float = 2.0, num_train: int = 6000, num_test: int = 200
 ) -> Demonstration:
-    """Generate a treebank, train a plain and two structured encoders on it, compare them and draw their attention.
+    """Replace the results of an earlier demonstration; the same seed gives the same figures on the same machine.
 
-    Args:
-        out: the folder for data, runs and the page; the results of an earlier demonstration there are replaced.
-        seed: of the sentences and of the training. The same seed gives the same figures on the same machine.
-        minutes: about how long two cores may take; determines the number of passes over the training data.
-        num_train: number of training sentences.
-        num_test: number of test sentences for each number of attractors.
-
-    Raises:
-        ConfigError: as in `check_demonstration`; if a number of sentences is not positive, or a run folder is in use.
-        MissingExtra: if the extra ``train`` is not installed.
+    ``num_test`` sentences are generated for each number of attractors.
     """
-    check_demonstration(out, minutes=minutes)
+    _check_arguments(out, minutes)
     if num_train < 1 or num_test < 1:
         raise ConfigError(f"expected at least one sentence of each kind, got {num_train} and {num_test}")
     folder = Path(out)
     data, test = _write_treebank(folder / "data", seed, num_train=num_train, num_test=num_test)
     optimization = OptimizationConfig(learning_rate=3e-3, epochs=max(1, round(minutes * _EPOCHS_PER_MINUTE)))
     results = {}
-    for number, (encoder, what) in enumerate(ENCODERS.items(), start=1):
-        LOGGER.info("%d of %d: %s (%s)", number, len(ENCODERS), encoder, what)
+    for number, (encoder, summary) in enumerate(ENCODERS.items(), start=1):
+        LOGGER.info("%d of %d: %s (%s)", number, len(ENCODERS), encoder, summary)
         config = RunConfig("agreement", encoder, data, options=dict(_OPTIONS), optimization=optimization, seed=seed)
         results[encoder] = training.run(replace(config, out=str(_run_folder(folder, encoder))), overwrite=True)
     files = {encoder: [RunFolder(result.folder).predictions("test")] for encoder, result in results.items()}
@@ -108,23 +116,19 @@ def demonstrate(
     trials = tuple(
         Trial(series.name, tuple(map(float, series.y)), results[series.name].seconds) for series in parts.series
     )
-    place = folder / "index.html"
-    with replace_text(place) as stream:
+    page_file = folder / "index.html"
+    with replace_text(page_file) as stream:
         stream.write(_page(trials, parts, results, test=test, num_train=num_train))
-    return Demonstration(trials, place)
+    return Demonstration(trials, page_file)
 
 
-def check_demonstration(out: str | Path, *, minutes: float) -> None:
-    """Check the arguments of `demonstrate` before anything that takes long is imported.
-
-    Raises:
-        ConfigError: if ``minutes`` is not positive, ``out`` names a file, or a run folder in it has something else.
-    """
+def _check_arguments(out: str | Path, minutes: float) -> None:
+    """Check the arguments before anything that takes long is imported."""
     if not 0 < minutes < math.inf:
-        raise ConfigError(f"minutes: expected a number above 0, got {minutes}")
+        raise ConfigError(f"--minutes: expected a number above 0, got {minutes}")
     folder = Path(out)
     if folder.is_file() or folder.suffix == ".html":
-        raise ConfigError(f"{out}: expected a folder, for data, runs and the page index.html, got the name of a file")
+        raise ConfigError(f"--out: expected a folder, for data, runs and the page index.html, got the file {out}")
     for encoder in ENCODERS:
         RunFolder(_run_folder(folder, encoder)).check_free(overwrite=True)
 
@@ -138,12 +142,12 @@ def _write_treebank(folder: Path, seed: int, *, num_train: int, num_test: int) -
     folder.mkdir(parents=True, exist_ok=True)
     seen: set[tuple[str, ...]] = set()
     # Each part draws from its own generator, so that the size of one does not change the others.
-    train = list(_fresh(seed, 0, TRAINED_ON, count=num_train, seen=seen))
-    dev = list(_fresh(seed, 1, TRAINED_ON, count=max(1, num_train // 20), seen=seen))
+    train = list(_new_examples(seed, 0, TRAINED_ON, count=num_train, seen=seen))
+    dev = list(_new_examples(seed, 1, TRAINED_ON, count=max(1, num_train // 20), seen=seen))
     test = [
         example
         for attractors in TESTED_ON
-        for example in _fresh(seed, 2 + attractors, [attractors], count=num_test, seen=seen)
+        for example in _new_examples(seed, 2 + attractors, [attractors], count=num_test, seen=seen)
     ]
     paths = [str(folder / name) for name in ("train.conllu", "dev.conllu", "test.conllu")]
     for path, part in zip(paths, (train, dev, test), strict=True):
@@ -151,7 +155,7 @@ def _write_treebank(folder: Path, seed: int, *, num_train: int, num_test: int) -
     return DataConfig(train=paths[0], dev=paths[1], test=paths[2]), test
 
 
-def _fresh(
+def _new_examples(
     seed: int, part: int, attractors: Sequence[int], *, count: int, seen: set[tuple[str, ...]]
 ) -> Iterator[Example]:
     """Examples with sentences not seen yet, with label and id in the metadata, where CoNLL-U keeps them."""
@@ -195,12 +199,12 @@ def _page(
             figure(_curves(results), "Held-out sentences with few attractors, while training"),
         ]
     )
-    command = f"structattn explore {results['ms_san'].folder} {results['transformer'].folder}"
+    live = f"structattn explore {results['ms_san'].folder} {results['transformer'].folder}"
     return page(
         "Does the tree help?",
         [
             Section("Accuracy by number of attractors", table([header, *rows]) + charts),
-            Section("Where they attend", paragraph(_LIVE) + code(command) + _explorer(results, test, command=command)),
+            Section("Where they attend", paragraph(_LIVE) + code(live) + _explorer(results, test, command=live)),
         ],
         lead=lead,
     )
@@ -221,14 +225,14 @@ def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, comm
         encoder: {row["id"] for row in read_json_lines(RunFolder(result.folder).predictions("test")) if _is_wrong(row)}
         for encoder, result in results.items()
     }
-    chosen = [_telling(test, attractors, wrong) for attractors in (2, 3, 4, 1, 0)]
+    examples = [_choose_example(test, attractors, wrong) for attractors in (2, 3, 4, 1, 0)]
     names = [
-        f"{inspection.num_attractors(one)} attractors, expected {one.label}; wrong: "
-        + (", ".join(encoder for encoder in ENCODERS if one.id in wrong[encoder]) or "none")
-        for one in chosen
+        f"{inspection.num_attractors(example)} attractors, expected {example.label}; wrong: "
+        + (", ".join(encoder for encoder in ENCODERS if example.id in wrong[encoder]) or "none")
+        for example in examples
     ]
     boot = answers.boot(
-        chosen,
+        examples,
         host="frozen",
         title="Does the tree help?",
         command=command,
@@ -245,11 +249,11 @@ def _is_wrong(row: Mapping[str, object]) -> bool:
     return row["gold"] != row["predicted"]
 
 
-def _telling(test: Sequence[Example], attractors: int, wrong: Mapping[str, set[str]]) -> Example:
+def _choose_example(test: Sequence[Example], attractors: int, wrong: Mapping[str, set[str]]) -> Example:
     """A short sentence that the plain encoder gets wrong and most others get right, if there is one."""
 
     def rank(example: Example) -> tuple[bool, int, int]:
-        others = sum(example.id in ids for encoder, ids in wrong.items() if encoder != "transformer")
-        return example.id not in wrong["transformer"], others, len(example.sentences[0])
+        num_wrong = sum(example.id in ids for encoder, ids in wrong.items() if encoder != "transformer")
+        return example.id not in wrong["transformer"], num_wrong, len(example.sentences[0])
 
-    return min((one for one in test if inspection.num_attractors(one) == attractors), key=rank)
+    return min((example for example in test if inspection.num_attractors(example) == attractors), key=rank)

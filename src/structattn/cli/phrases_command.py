@@ -7,9 +7,8 @@ from collections.abc import Iterator
 from typing import Literal
 
 from structattn import inspection, training
-from structattn.cli.inputs import check_goes_with, check_inputs
-from structattn.cli.lines import table
-from structattn.errors import ConfigError
+from structattn.cli.command_inputs import check_at_least, check_inputs, refuse_without
+from structattn.cli.terminal_tables import format_table
 from structattn.options.hardware import Hardware
 from structattn.pictures import save
 from structattn.pictures.picture_files import choose_format
@@ -40,10 +39,9 @@ def command(
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
-    if limit is not None and limit < 1:
-        raise ConfigError(f"--limit: expected at least 1, got {limit}")
+    check_at_least(1, limit=limit)
     if data is None:
-        check_goes_with("data", data_format=data_format)
+        refuse_without("--data FILE", data_format=data_format)
     if picture is not None:
         choose_format(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)
@@ -62,7 +60,7 @@ def command(
     elif format == "markdown":
         yield from (f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))
     else:
-        yield from table(header, lines)
+        yield from format_table(header, lines)
 
 
 def _csv(*values: object) -> str:

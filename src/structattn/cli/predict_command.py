@@ -1,13 +1,14 @@
 """``structattn predict``: the predictions of a trained model, one JSON line for each example."""
 
+import itertools
 import json as jsonlib
 import logging
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_inputs, chunks, data_config, opened
+from structattn.cli.command_inputs import check_at_least, check_inputs, resolve_data_config, resolve_source
+from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
-from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
 from structattn.tasks import Prediction
 from structattn.training.inputs import inputs_of
@@ -41,21 +42,20 @@ def command(
             if a parser found the trees of its training data; none for no parser.
         text_column: for tables and JSON: the column of texts, two separated by a comma for pairs; by default that of
             the run's training data, or one of the usual names.
-        id_column: the column of ids, likewise.
+        id_column: the column of ids; by default that of the run's training data, or one of the usual names.
         texts: repeat the texts of each example, under the key "texts".
         batch_size: examples per batch.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
-    if batch_size < 1:
-        raise ConfigError(f"--batch_size: expected at least 1, got {batch_size}")
+    check_at_least(1, batch_size=batch_size)
     check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
     model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
-    settings = data_config(run, format=format, parses=parses, text_column=text_column, id_column=id_column)
-    found, read = inputs_of(model, opened(data), settings)
-    counts = ExampleCounts(data, format=found, has_classes=False)
+    settings = resolve_data_config(run, format=format, parses=parses, text_column=text_column, id_column=id_column)
+    data_format, read = inputs_of(model, resolve_source(data), settings)
+    counts = ExampleCounts(data, format=data_format, has_classes=False)
     inputs = counts.over(map(model.task.limited, read))
-    for examples in chunks(inputs, size=32 * batch_size):
+    for examples in _split(inputs, size=32 * batch_size):
         with hardware.autocast():
             predictions = model.predict(examples, batch_size=batch_size)
         for prediction, example in zip(predictions, examples, strict=True):
@@ -64,6 +64,13 @@ def command(
     counts.summary().log(LOGGER)
     if model.find_trees is not None:
         model.find_trees.log(LOGGER, "--parser")
+
+
+def _split(examples: Iterable[Example], *, size: int) -> Iterator[list[Example]]:
+    """The examples in lists of at most ``size``."""
+    iterator = iter(examples)
+    while part := list(itertools.islice(iterator, size)):
+        yield part
 
 
 def _values(prediction: Prediction) -> dict[str, object]:

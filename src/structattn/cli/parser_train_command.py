@@ -5,8 +5,8 @@ import json as jsonlib
 from collections.abc import Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_sources
-from structattn.cli.lines import figures
+from structattn.cli.command_inputs import check_sources
+from structattn.cli.terminal_tables import format_metrics
 from structattn.training.folder import RunFolder
 from structattn.training.parser_config import ParserConfig
 
@@ -31,6 +31,6 @@ def command(
     if json:
         yield jsonlib.dumps(dataclasses.asdict(result), default=str)
     else:
-        yield f"{result.folder}  {figures(result.metrics)}  epoch {result.epoch}  {result.seconds:.0f} s"
+        yield f"{result.folder}  {format_metrics(result.metrics)}  epoch {result.epoch}  {result.seconds:.0f} s"
         if result.test:
-            yield f"{config.test}  {figures(result.test)}"
+            yield f"{config.test}  {format_metrics(result.test)}"

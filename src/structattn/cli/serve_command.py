@@ -7,7 +7,7 @@ import threading
 from collections.abc import Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_inputs
+from structattn.cli.command_inputs import check_at_least, check_inputs, check_port
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser
@@ -48,11 +48,9 @@ def command(
     check_inputs(run, None, trust_code=trust_code)
     if parser is not None:
         check_parser(parser)
-    if not 0 <= port <= 65535:
-        raise ConfigError(f"--port: expected a number from 0 to 65535, got {port}")
-    for name, value, least in (("max_batch", max_batch, 1), ("max_wait", max_wait, 0), ("capacity", capacity, 1)):
-        if not value >= least:
-            raise ConfigError(f"--{name}: expected at least {least}, got {value}")
+    check_port(port)
+    check_at_least(1, max_batch=max_batch, capacity=capacity)
+    check_at_least(0, max_wait=max_wait)
     if max_wait / 1000 > threading.TIMEOUT_MAX:
         raise ConfigError(f"--max_wait: expected at most {1000 * threading.TIMEOUT_MAX:.0f}, got {max_wait}")
 
@@ -69,7 +67,7 @@ def command(
     )
     with ModelServer(service, host=host, port=port) as server:
         # From another thread: shutdown waits until this one has stopped serving.
-        before = signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=server.shutdown).start())
+        previous = signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=server.shutdown).start())
         try:
             yield json.dumps({"url": server.url, "token": server.token})
             LOGGER.info("Ctrl-C ends the server")
@@ -78,5 +76,5 @@ def command(
             pass
         finally:
             server.stop()
-            signal.signal(signal.SIGTERM, before)
+            signal.signal(signal.SIGTERM, previous)
         LOGGER.info("the server has ended")

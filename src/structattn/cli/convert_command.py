@@ -5,6 +5,7 @@ import itertools
 from collections.abc import Iterable, Iterator
 from pathlib import PurePath
 
+from structattn.cli.command_inputs import check_at_least
 from structattn.data import Example, read_examples
 from structattn.data.readers.formats import check_format, match_files, recognise_format
 from structattn.data.treebank.writing import check_ending, write_examples
@@ -32,8 +33,7 @@ def command(
         shard_size: write several files TARGET-00000, TARGET-00001, ... with at most this many examples each; none of
             them may exist yet.
     """
-    if shard_size is not None and shard_size < 1:
-        raise ConfigError(f"--shard_size: expected at least 1, got {shard_size}")
+    check_at_least(1, shard_size=shard_size)
     check_format(format)
     if check_ending(target) == ".parquet":
         require("pyarrow", "scale")
@@ -42,34 +42,34 @@ def command(
         check_readable(file)
         check_apart(file, target)
     # A treebank is converted sentence by sentence, even if training would read its documents.
-    known = format or recognise_format(files[0])
-    known = "conllu" if format is None and known == "documents" else known
+    source_format = format or recognise_format(files[0])
+    source_format = "conllu" if format is None and source_format == "documents" else source_format
     # These formats contain the ids; in others an id is a line number, and needs the name of its file.
-    read = files if known in ("conllu", "parquet") else [source]
-    examples = (example for one in read for example in read_examples(one, known))
+    sources = files if source_format in ("conllu", "parquet") else [source]
+    examples = (example for path in sources for example in read_examples(path, source_format))
     if shard_size is None:
         yield f"{target}  {write_examples(target, examples):,} sentences"
         return
-    if old := _shards(target):
-        found = old[0] if len(old) == 1 else f"{old[0]} to {old[-1]}"
-        raise ConfigError(f"{target}: expected no parts of an earlier conversion, got {found}; remove them first")
-    for number, some in enumerate(_parts(examples, shard_size)):
-        name = _numbered(target, number)
-        yield f"{name}  {write_examples(name, some):,} sentences"
+    if old := _find_shards(target):
+        names = old[0] if len(old) == 1 else f"{old[0]} to {old[-1]}"
+        raise ConfigError(f"{target}: expected no parts of an earlier conversion, got {names}; remove them first")
+    for number, part in enumerate(_split(examples, shard_size)):
+        name = _number(target, number)
+        yield f"{name}  {write_examples(name, part):,} sentences"
 
 
-def _parts(examples: Iterator[Example], size: int) -> Iterator[Iterable[Example]]:
+def _split(examples: Iterator[Example], size: int) -> Iterator[Iterable[Example]]:
     """Consecutive parts of the examples, each of which must be read before the next one is requested."""
     for first in examples:
         yield itertools.chain([first], itertools.islice(examples, size - 1))
 
 
-def _numbered(target: str, number: int) -> str:
+def _number(target: str, number: int) -> str:
     ending = _ending(target)
     return f"{target.removesuffix(ending)}-{number:05d}{ending}"
 
 
-def _shards(target: str) -> list[str]:
+def _find_shards(target: str) -> list[str]:
     """The existing parts of the target: any that are not overwritten would later be read with the new ones."""
     ending = _ending(target)
     try:

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Iterator
 
 from structattn import training
-from structattn.cli.inputs import check_inputs, data_config
-from structattn.cli.lines import figures
+from structattn.cli.command_inputs import check_inputs, resolve_data_config
+from structattn.cli.terminal_tables import format_metrics
 from structattn.options.hardware import Hardware
 from structattn.training.examples import labelled_examples
 from structattn.training.inputs import summary_of
@@ -41,8 +41,8 @@ def command(
             if a parser found the trees of its training data; none for no parser.
         text_column: for tables and JSON: the column of texts, two separated by a comma for pairs; by default that of
             the run's training data, or one of the usual names.
-        label_column: the column of labels, likewise.
-        id_column: the column of ids, likewise.
+        label_column: the column of labels; by default that of the run's training data, or one of the usual names.
+        id_column: the column of ids; by default that of the run's training data, or one of the usual names.
         split: keep the predictions in the run folder under this name, test or any other, for compare --split; those of
             test become the test metrics of the run.
         hardware: where the model runs, and the precision.
@@ -57,7 +57,7 @@ def command(
     if model.find_trees is not None:
         model.find_trees.keep()
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
-    settings = data_config(run, format=format, parses=parses, **columns)
+    settings = resolve_data_config(run, format=format, parses=parses, **columns)
     examples = labelled_examples(model.task, data, settings)
     summary_of(model, examples, data, format=format).log(LOGGER)
     with hardware.autocast():
@@ -67,4 +67,4 @@ def command(
     if model.find_trees is not None:
         model.find_trees.log(LOGGER, "--parser")
     metrics = dict(evaluation.metrics)
-    yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else figures(metrics)
+    yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else format_metrics(metrics)

@@ -7,12 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn import explorer, training
-from structattn.cli.inputs import check_goes_with, check_inputs, text_example
+from structattn.cli.command_inputs import check_inputs, refuse_without
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.explorer.protocol import read_state
 from structattn.options.hardware import Hardware
 from structattn.pictures.picture_files import FORMATS
+from structattn.syntax import Sentence
 from structattn.training.folder import RunFolder
 
 if TYPE_CHECKING:
@@ -63,13 +64,13 @@ def command(
         if value is not None and not value.strip():
             raise ConfigError(f"--{name}: expected at least one word, got {value!r}")
     if text is None:
-        check_goes_with("text", second=second)
+        refuse_without("--text TEXT", second=second)
     if example is None:
-        check_goes_with("example", data=data)
+        refuse_without("--example ID", data=data)
     if data is None:
-        check_goes_with("data", data_format=data_format)
+        refuse_without("--data FILE", data_format=data_format)
     if state is not None:
-        check_goes_with("example or --text", influence=influence, by_row=by_row)
+        refuse_without("--example ID or --text TEXT", influence=influence, by_row=by_row)
     path = Path(RunFolder(run).plots if out is None else out)
     formats = _choose_formats(format, path)
     check_inputs(run, data, format=data_format, parser=parser, trust_code=trust_code)
@@ -132,7 +133,8 @@ def _find_example(
     data_format: str | None,
 ) -> Example:
     if example is None:
-        return text_example(model.task, [text for text in texts if text is not None])
+        sentences = [Sentence.from_text(text) for text in texts if text is not None]
+        return next(iter(model.task.prepare([Example(sentences, id="text")])))
     examples = list(model.task.read(data, format=data_format)) if data else list(training.read_run_examples(run))
     matches = [candidate for candidate in examples if candidate.id == example]
     if not matches and example.isdigit():

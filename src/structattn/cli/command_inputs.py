@@ -1,0 +1,94 @@
+"""Checks of what a command reads, before anything that takes long to import is needed, and how it is read."""
+
+import dataclasses
+import sys
+from typing import Any
+
+from structattn.data.model_config import check_folders, find_whole_model, read_model_config
+from structattn.data.readers.formats import check_format, list_files
+from structattn.errors import ConfigError
+from structattn.files.text import Source, check_readable
+from structattn.parsing.parsers import check_parser
+from structattn.training.config import DataConfig, load_config
+from structattn.training.folder import RunFolder
+
+
+def check_inputs(
+    run: str | None = None,
+    data: str | None = None,
+    *,
+    format: str | None = None,
+    parses: str | None = None,
+    parser: str | None = None,
+    trust_code: bool = False,
+) -> None:
+    """Check a trained model, a file or a pattern of files (``-`` is stdin), a format, a file of trees and a parser."""
+    if run is not None:
+        read_model_config(find_whole_model(run), trust_code=trust_code)
+    check_format(format)
+    if parser is not None and parser != "none":
+        check_parser(parser)
+    for path in (data, parses):
+        if path is not None and path != "-":
+            for file in list_files(path):
+                check_readable(file)
+
+
+def check_sources(*files: str | None, backbone: str | None = None, adapter: str | None = None) -> None:
+    """Check the files and folders that a run reads before anything that takes long to import is needed.
+
+    Args:
+        *files: treebanks and other files; ``None`` is passed over.
+        backbone: folder of a Hugging Face model.
+        adapter: folder of HYDRA heads, or of a run that pretrained some.
+
+    Raises:
+        ParseError: for a missing or unreadable file.
+        ConfigError: for a folder without a model, or with one that this version cannot read.
+
+    Example:
+        >>> check_sources(None, "nowhere.conllu")
+        Traceback (most recent call last):
+        ...
+        structattn.errors.ParseError: nowhere.conllu: cannot read this file: No such file or directory
+    """
+    for file in files:
+        if file is not None:
+            check_readable(file)
+    check_folders(backbone=backbone, adapter=adapter)
+
+
+def refuse_without(needed: str, **options: object) -> None:
+    """Refuse options that change nothing without another one, which was not given."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            typed = f"--{name}" if value is True else f"--{name} {value}"
+            raise ConfigError(f"{typed} needs {needed}")
+
+
+def check_at_least(least: int, **options: float | None) -> None:
+    """Refuse numbers below the least that an option takes; ``None`` passes."""
+    for name, value in options.items():
+        if value is not None and not value >= least:
+            raise ConfigError(f"--{name}: expected at least {least}, got {value}")
+
+
+def check_port(port: int) -> None:
+    """Refuse a number that is no port."""
+    if not 0 <= port <= 65535:
+        raise ConfigError(f"--port: expected a number from 0 to 65535, got {port}")
+
+
+def resolve_source(file: str) -> Source:
+    """The file, or stdin for ``-``."""
+    return sys.stdin if file == "-" else file
+
+
+def resolve_data_config(
+    run: str, *, format: str | None, parses: str | None = None, **columns: int | str | None
+) -> DataConfig:
+    """How to read a file for a trained model: by its own columns, where none are given."""
+    config = RunFolder(run).config
+    trained = load_config(config).data if config.is_file() else DataConfig()
+    changes: dict[str, Any] = {name: column for name, column in columns.items() if column is not None}
+    return dataclasses.replace(trained, format=format, parses=parses, **changes)
