@@ -7,6 +7,8 @@ READY_TO_RUN := .venv/.ready-to-run
 READY_TO_DEVELOP := .venv/.ready-to-develop
 READY_TO_DOCUMENT := .venv/.ready-to-document
 READY_FOR_PAPERS := .venv/.ready-for-papers
+READY_TO_CHECK := .venv/.ready-to-check
+IPYTHON := .venv/etc/ipython/ipython_kernel_config.py
 NATIVE := src/structattn/kernels/native
 COMPILED := .venv/.compiled
 # Tests in as many processes as there are processors; WORKERS=1 for one.
@@ -14,7 +16,7 @@ WORKERS := auto
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 SHARED_OUT = --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo quick affected test test-triton test-oldest mutants lanes habits lint types docs wheel release-check tables parser bench peers clean
+.PHONY: demo quick affected check test test-triton test-oldest mutants lanes habits lint types docs wheel release-check tables check-tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -24,6 +26,9 @@ quick: $(READY_TO_TEST) $(COMPILED)  ## units and laws, in less than two minutes
 
 affected: $(READY_TO_DEVELOP) $(READY_FOR_PAPERS) $(COMPILED)  ## the tests that the changes since main touch, the closest first; SINCE=COMMIT for others
 	OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python tests/affected.py $(if $(SINCE),--since $(SINCE)) $(SHARED_OUT)
+
+check: $(READY_TO_CHECK)  ## everything that must pass before a change lands; each target keeps one of two processors busy, the longest first
+	$(MAKE) --jobs=2 --keep-going --output-sync=target WORKERS=1 test test-triton docs types check-tables lint
 
 test: $(READY_TO_DEVELOP) $(READY_FOR_PAPERS) $(COMPILED)  ## tests and doctests
 	$(PYTEST) $(SHARED_OUT) $(TESTS)
@@ -57,7 +62,7 @@ lint: $(READY_TO_DEVELOP)  ## style
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy
 
-docs: $(READY_TO_DOCUMENT) $(READY_FOR_PAPERS) $(COMPILED)  ## the site in docs/_build/html: pages, tutorials that run, API reference; warnings are errors
+docs: $(READY_TO_DOCUMENT) $(READY_FOR_PAPERS) $(IPYTHON) $(COMPILED)  ## the site in docs/_build/html: pages, tutorials that run, API reference; warnings are errors
 	# Pages without the search's index, as an interrupted first build leaves them, would fail the next one.
 	[ -e docs/_build/html/searchindex.js ] || rm -rf docs/_build/html
 	rm -rf docs/api
@@ -75,6 +80,9 @@ release-check: .venv/bin/python  ## everything that must hold before a release, 
 tables: $(READY_TO_RUN) $(READY_FOR_PAPERS)  ## the generated parts of docs/, from the records in papers/*/results and benchmarks/results
 	$(BIN)/structattn reproduce tables
 	$(BIN)/python -m benchmarks.pages
+
+check-tables: $(READY_TO_RUN) $(READY_FOR_PAPERS)  ## whether they are as the records say: the tests do not build the model of every row for that
+	OMP_NUM_THREADS=1 $(BIN)/structattn reproduce tables --check
 
 ENGLISH := src/structattn/parsing/english
 GOLD = $(wildcard $(EWT)/en_ewt-ud-train.conllu*)
@@ -123,13 +131,19 @@ $(READY_TO_DEVELOP): pyproject.toml setup.py constraints.txt | .venv/bin/python
 
 $(READY_TO_DOCUMENT): pyproject.toml setup.py constraints.txt | .venv/bin/python
 	$(PIP) --editable '.[docs]'
-	mkdir -p .venv/etc/ipython  # kernels of tutorials warn of plain TCP, which does not leave this machine
-	echo 'c.IPKernelApp.log_level = "ERROR"' > .venv/etc/ipython/ipython_kernel_config.py
 	touch $@ $(READY_TO_RUN)
 
 $(READY_FOR_PAPERS): papers/pyproject.toml | $(READY_TO_RUN)
 	$(PIP) --no-deps --editable papers
 	touch $@
+
+$(READY_TO_CHECK): pyproject.toml papers/pyproject.toml setup.py constraints.txt | .venv/bin/python
+	$(PIP) --editable '.[dev,docs]' --editable papers
+	touch $@ $(READY_TO_TEST) $(READY_TO_DEVELOP) $(READY_TO_DOCUMENT) $(READY_TO_RUN) $(READY_FOR_PAPERS)
+
+$(IPYTHON): | .venv/bin/python
+	mkdir -p $(dir $@)
+	echo 'c.IPKernelApp.log_level = "ERROR"' > $@  # kernels of tutorials warn of plain TCP, which does not leave this machine
 
 $(COMPILED): $(wildcard $(NATIVE)/source/*) $(NATIVE)/compile_library.py | .venv/bin/python
 	$(BIN)/python $(NATIVE)/compile_library.py || true  # without a C++ compiler it says so, and plain torch does the work
