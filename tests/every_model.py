@@ -14,7 +14,7 @@ from structattn.backbones import HydraConfig, add_heads
 from structattn.data.generated import agreement_treebank
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders import build
-from structattn.encoders.table import BUILDERS, needs_backbone
+from structattn.encoders.encoder_table import BUILDERS, needs_backbone
 from structattn.tasks import (
     AttachmentModel,
     ClassifierConfig,

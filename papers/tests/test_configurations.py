@@ -8,7 +8,7 @@ from repository import ROOT
 from structattn.cli import arguments
 from structattn.cli.hydra_pretrain_command import command as pretrain_command
 from structattn.cli.train_command import command as train_command
-from structattn.encoders.table import EMBEDDERS, options_of
+from structattn.encoders.encoder_table import EMBEDDERS, encoder_options
 from structattn.options.checking import list_options
 from structattn.tasks import TASKS
 from structattn.training.study import read_space
@@ -77,7 +77,7 @@ def test_paper_configurations(path: Path) -> None:
     values = arguments.parse(train_command, ["--config", str(path), "--data.train", "x"], name="train")
     assert values is not None
     config = values["config"]
-    known = fact_model_options(config.encoder, {}) if config.encoder in FACT_MODELS else options_of(config.encoder)
+    known = fact_model_options(config.encoder, {}) if config.encoder in FACT_MODELS else encoder_options(config.encoder)
     assert set(config.options) <= set(known)
     chosen = config.embedder.get("name", "words")
     assert set(config.embedder) <= {"name", *list_options(EMBEDDERS.outline(chosen))}

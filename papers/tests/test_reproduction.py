@@ -19,7 +19,7 @@ from repository import ROOT
 from structattn.cli import arguments
 from structattn.cli.parse_command import command as parse_command
 from structattn.cli.train_command import command as train_command
-from structattn.encoders.table import builder
+from structattn.encoders.encoder_table import BUILDERS
 from structattn.errors import ConfigError
 from structattn.options.checking import check_options
 from structattn.tasks import metric
@@ -437,7 +437,7 @@ def test_rows_of_papers_are_possible_configurations() -> None:
         digests.add((row.folder, row.digest_of(config)))
         asked = json.dumps([config.get("encoder"), config.get("options")])
         if row in TRAINED and config["task"] != "fact_selection" and asked not in checked:
-            check_options(config["options"], builder(config["encoder"]), str(row))
+            check_options(config["options"], BUILDERS.find(config["encoder"]), str(row))
             checked.add(asked)
     assert len(digests) == len(ROWS)
 

@@ -28,7 +28,7 @@ from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.generated import agreement_treebank
 from structattn.data.subword_batch import choose_text
 from structattn.encoders import BUILDERS, build
-from structattn.encoders.table import needs_backbone
+from structattn.encoders.encoder_table import needs_backbone
 from structattn.errors import ConfigError
 from structattn.syntax import write_conllu
 

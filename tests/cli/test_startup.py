@@ -14,7 +14,7 @@ import pytest
 import structattn as sa
 from structattn.backbones import BackboneEmbedding
 from structattn.data.model_config import make_header
-from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, needs_backbone
+from structattn.encoders.encoder_table import BUILDERS, EMBEDDERS, needs_backbone
 from structattn.files.json_yaml import write_json
 from structattn.lazy import first_type, imported, outline
 from structattn.options.checking import list_options
@@ -234,7 +234,7 @@ def test_an_outline_has_the_options_of_the_function(address: str) -> None:
 
 def test_encoders_on_a_backbone_are_known_by_their_first_parameter() -> None:
     for name in BUILDERS:
-        function = builder(name)
+        function = BUILDERS.find(name)
         first = next(iter(inspect.signature(function).parameters))
         assert needs_backbone(name) == (get_type_hints(function)[first] is BackboneEmbedding)
 

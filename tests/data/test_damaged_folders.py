@@ -29,7 +29,7 @@ from structattn.data import Vocabulary
 from structattn.data.tensors import build_and_load, load_tensors, save_tensors
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders.build import build
-from structattn.encoders.table import BUILDERS, needs_backbone, options_of
+from structattn.encoders.encoder_table import BUILDERS, encoder_options, needs_backbone
 from structattn.errors import ParseError, StructAttnError
 from structattn.parsing import build_parser
 from structattn.parsing.tree_parser import read_parser
@@ -302,7 +302,7 @@ def test_a_planned_model_draws_no_normal_numbers(draw: Callable[[torch.Tensor], 
 def test_every_encoder_can_be_planned_without_memory(name: str, folders: Path) -> None:
     options: dict[str, Any] = {}
     embedder = {"folder": backbone_folder(folders / "backbone" / "backbone")} if needs_backbone(name) else {}
-    if "adapter" in options_of(name):
+    if "adapter" in encoder_options(name):
         options["adapter"] = str(folders / "adapter")
     if name == "injected":
         options["heads"] = ["forward/word", "backward/word"]

@@ -13,7 +13,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 import structattn as sa
 from structattn.data.generated import agreement_treebank
 from structattn.encoders.build import build
-from structattn.encoders.table import BUILDERS, builder, needs_backbone, options_of
+from structattn.encoders.encoder_table import BUILDERS, encoder_options, needs_backbone
 from structattn.errors import ConfigError
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]
@@ -25,7 +25,7 @@ NAMES = sorted(name for name in BUILDERS if not needs_backbone(name) and name !=
 def tiny(name: str) -> sa.encoders.SentenceEncoder:
     """A small encoder without dropout; every builder has ``dim`` and ``dropout``."""
     torch.manual_seed(0)
-    known = options_of(name)
+    known = encoder_options(name)
     options = {"dim": 12, "dropout": 0.0}
     if "num_heads" in known:
         options["num_heads"] = 2
@@ -81,7 +81,7 @@ def test_save_and_load(name: str, tmp_path: Path) -> None:
         vocab_size=len(VOCABULARY),
         dim=12,
         dropout=0.0,
-        **({"num_heads": 2} if "num_heads" in options_of(name) else {}),
+        **({"num_heads": 2} if "num_heads" in encoder_options(name) else {}),
     )
     safetensors.torch.load_model(other, str(tmp_path / "encoder.safetensors"))
     torch.testing.assert_close(encode(encoder, SENTENCES).vector, encode(other, SENTENCES).vector, atol=0, rtol=0)
@@ -193,7 +193,7 @@ def test_dropout_acts_in_training_only(name: str) -> None:
         vocab_size=len(VOCABULARY),
         dim=12,
         dropout=0.5,
-        **({"num_heads": 2} if "num_heads" in options_of(name) else {}),
+        **({"num_heads": 2} if "num_heads" in encoder_options(name) else {}),
     )
     assert not torch.equal(encode(encoder, SENTENCES).vector, encode(encoder, SENTENCES).vector)
     encoder.eval()
@@ -202,7 +202,7 @@ def test_dropout_acts_in_training_only(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_options_are_a_configuration(name: str) -> None:
-    assert json.loads(json.dumps(options_of(name))) is not None
+    assert json.loads(json.dumps(encoder_options(name))) is not None
     encoder = tiny(name)
     vector = encode(encoder, SENTENCES).vector
     assert vector is not None
@@ -221,7 +221,7 @@ def test_an_embedder_of_another_width_is_read(name: str) -> None:
     """A linear map without bias, or the encoder's own layers, take the embedder's states to the width of the encoder's;
     nothing else depends on them."""
     torch.manual_seed(0)
-    known = options_of(name)
+    known = encoder_options(name)
     options = {"dim": 12, "dropout": 0.0, **({"num_heads": 2} if "num_heads" in known else {})}
     encoder = build(name, embedder={"dim": 8}, vocab_size=len(VOCABULARY), **options)
     usual = build(name, vocab_size=len(VOCABULARY), **options)
@@ -240,7 +240,7 @@ def test_an_embedder_of_another_width_is_read(name: str) -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_an_encoder_is_saved_with_its_options_and_its_embedder(name: str, tmp_path: Path) -> None:
-    options = {"dim": 12, **({"num_heads": 2} if "num_heads" in options_of(name) else {})}
+    options = {"dim": 12, **({"num_heads": 2} if "num_heads" in encoder_options(name) else {})}
     if name == "tree_transformer":
         options["accumulation"] = {"max_vertical": 0, "mode": "ref"}
     embedder = {"dim": 8, "num_frozen": 2, "dropout": 0.1}
@@ -277,10 +277,10 @@ class Letters(torch.nn.Module):
 
 @pytest.mark.parametrize("name", NAMES)
 def test_a_module_of_ones_own_serves_as_embedder(name: str) -> None:
-    options = {"dim": 12, **({"num_heads": 2} if "num_heads" in options_of(name) else {})}
+    options = {"dim": 12, **({"num_heads": 2} if "num_heads" in encoder_options(name) else {})}
     encoder = build(name, embedder=Letters(), **options)
     assert encode(encoder, SENTENCES).vector.shape == (len(SENTENCES), encoder.output_dim)  # type: ignore[union-attr]
-    direct = builder(name)(Letters(), **options)
+    direct = BUILDERS.find(name)(Letters(), **options)
     assert [one.shape for one in direct.parameters()] == [one.shape for one in encoder.parameters()]
 
 
@@ -302,7 +302,7 @@ class Filled(torch.nn.Module):
 @pytest.mark.parametrize("name", [*NAMES, "decomposable"])
 def test_padding_of_ones_own_embedder_may_hold_anything(name: str) -> None:
     texts = (SENTENCES[:3], SENTENCES[4:7])[: 2 if name == "decomposable" else 1]
-    options = {"dim": 12, "dropout": 0.0, **({"num_heads": 2} if "num_heads" in options_of(name) else {})}
+    options = {"dim": 12, "dropout": 0.0, **({"num_heads": 2} if "num_heads" in encoder_options(name) else {})}
     found = []
     for padding in (0.0, torch.nan, torch.inf):
         torch.manual_seed(0)
@@ -317,7 +317,7 @@ def test_padding_of_ones_own_embedder_may_hold_anything(name: str) -> None:
 def test_the_room_has_every_builder_by_its_name() -> None:
     for name in BUILDERS:
         assert name in sa.encoders.__all__
-        assert getattr(sa.encoders, name) is builder(name)
+        assert getattr(sa.encoders, name) is BUILDERS.find(name)
     with pytest.raises(AttributeError, match=r"module 'structattn.encoders' has no attribute 'lstms'"):
         sa.encoders.lstms  # noqa: B018
 
@@ -348,7 +348,7 @@ def test_embedders_are_refused_with_the_known_ones() -> None:
 
 
 def test_groups_of_options_are_mappings() -> None:
-    assert options_of("tree_transformer")["accumulation"] == {
+    assert encoder_options("tree_transformer")["accumulation"] == {
         "max_vertical": 50,
         "max_horizontal": 100,
         "mode": "paper",
@@ -388,7 +388,7 @@ def test_encoders_of_ones_own_are_named_by_their_place(tmp_path: Path, monkeypat
     (tmp_path / "own_encoders.py").write_text(OWN, encoding="utf-8")
     monkeypatch.syspath_prepend(tmp_path)
     name = "own_encoders:words"
-    assert options_of(name) == {"dim": 4, "scale": 1.0}
+    assert encoder_options(name) == {"dim": 4, "scale": 1.0}
     encoder = build(name, vocab_size=len(VOCABULARY), dim=6)
     assert encode(encoder, SENTENCES).states.shape[-1] == encoder.output_dim == 6
     with pytest.raises(ConfigError, match="unknown option 'width' for encoder 'own_encoders:words'; known: dim, scale"):

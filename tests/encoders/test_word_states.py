@@ -9,7 +9,7 @@ import structattn as sa
 from every_model import SENTENCES, VOCABULARY, encoder_of, model_of
 from structattn.backbones import BackboneEmbedding
 from structattn.data import Example
-from structattn.encoders.table import BUILDERS, needs_backbone
+from structattn.encoders.encoder_table import BUILDERS, needs_backbone
 from structattn.encoders.text_node import with_word_states
 
 ON_BACKBONE = sorted(filter(needs_backbone, BUILDERS))

@@ -53,7 +53,7 @@ ALLOWED = {
 # Packages that only put others together, and the top-level module.
 TOP = {"cli", "__init__", "__main__"}
 # Tables name what higher-level packages bring, as ``module:name``, without importing it.
-TABLES = {("encoders", "table.py"), ("data", "model_folder.py")}
+TABLES = {("encoders", "encoder_table.py"), ("data", "model_folder.py")}
 NO_TORCH = {"errors", "files", "entry_points", "lazy", "tables", "http", "syntax", "pictures"}
 EXTRAS = {
     "accelerate",
@@ -246,7 +246,7 @@ def test_the_guard_sees_every_kind_of_edge(tmp_path: Path) -> None:
     assert [edge.at_import for edge in edges(path)] == [True, False]
     path.write_text('"""See structattn.training."""\nx = "structattn"\ny = f"structattn {x}"\n', encoding="utf-8")
     assert not edges(path)
-    table = tmp_path / "encoders" / "table.py"
+    table = tmp_path / "encoders" / "encoder_table.py"
     table.parent.mkdir()
     table.write_text("TABLE = {'hydra': 'structattn.backbones.hydra_encoder:hydra'}", encoding="utf-8")
     assert not forbidden(table, "encoders"), "a table names what it does not import"

@@ -15,7 +15,7 @@ from structattn.backbones import HydraConfig, add_heads
 from structattn.data import RELATIONS, Example, SentenceBatch, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
-from structattn.encoders.table import BUILDERS, needs_backbone
+from structattn.encoders.encoder_table import BUILDERS, needs_backbone
 from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection import arc_influence, attention_maps, flipping_edits, look, structures_read
 from structattn.inspection.structure_edits import count_edits, single_edits

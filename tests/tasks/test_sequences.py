@@ -19,7 +19,7 @@ from structattn.cli import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.text_vocabulary import BEGIN_ID, CharacterSplitter, SubwordSplitter, TextVocabulary, retokenize
 from structattn.encoders import ConcatContext
-from structattn.encoders.table import needs_backbone
+from structattn.encoders.encoder_table import needs_backbone
 from structattn.errors import ConfigError, ParseError
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import (

@@ -16,7 +16,7 @@ from backbones import minilm_tokenizer, tiny
 from structattn.backbones import HydraConfig, HydraModelForSequenceClassification, add_heads, load_backbone
 from structattn.backbones.backbone_files import read_backbone_config
 from structattn.data import Vocabulary
-from structattn.encoders.table import BUILDERS
+from structattn.encoders.encoder_table import BUILDERS
 from structattn.errors import ConfigError, StructAttnError
 from structattn.parsing import TreeParser, build_parser
 from structattn.parsing.tree_parser import read_parser

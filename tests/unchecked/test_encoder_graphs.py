@@ -20,7 +20,7 @@ from structattn.data import SentenceBatch
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build
-from structattn.encoders.table import BUILDERS, needs_backbone, options_of
+from structattn.encoders.encoder_table import BUILDERS, encoder_options, needs_backbone
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 12)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
@@ -65,7 +65,7 @@ def backbone() -> Any:
 def tiny(name: str, backbone: Path) -> SentenceEncoder:
     """A small encoder without dropout."""
     builder = name.partition(" over ")[0]
-    known = options_of(builder)
+    known = encoder_options(builder)
     options: dict[str, Any] = {"dropout": 0.0}
     if name in ON_A_BACKBONE:
         options["embedder"] = {"name": "backbone", "folder": str(backbone)}

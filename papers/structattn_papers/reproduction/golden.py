@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structattn.encoders.table import needs_backbone
+from structattn.encoders.encoder_table import needs_backbone
 from structattn.errors import ConfigError
 from structattn.tasks import Task, get_task, model_class
 from structattn.tasks.config import ClassifierConfig, DecoderConfig

@@ -15,7 +15,7 @@ from torch import Tensor, nn
 from structattn.backbones.backbone import PretrainedBackbone
 from structattn.data import SentenceBatch, SubwordBatch
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.encoders.text_node import Nodes, cls_encoder
+from structattn.encoders.text_node import Nodes, build_cls_encoder
 from structattn.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -301,4 +301,4 @@ def backbone(embedder: BackboneEmbedding, *, dropout: float = 0.1) -> SentenceEn
         >>> encoder(sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))).vector.shape
         torch.Size([1, 384])
     """
-    return cls_encoder(embedder, dropout=dropout)
+    return build_cls_encoder(embedder, dropout=dropout)

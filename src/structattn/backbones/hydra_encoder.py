@@ -15,7 +15,7 @@ from structattn.backbones.hydra import add_heads
 from structattn.backbones.hydra_layer import HydraLayer, find_layer_above, run_with_layer
 from structattn.data import SubwordBatch
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.encoders.text_node import cls_encoder
+from structattn.encoders.text_node import build_cls_encoder
 from structattn.errors import ConfigError
 
 
@@ -82,7 +82,7 @@ def hydra(
     layer = add_heads(source.model, config if is_fresh else adapter).hydra
     if frozen_heads:
         layer.heads.requires_grad_(False)
-    return cls_encoder(embedder, HydraReader(layer), dropout=dropout)
+    return build_cls_encoder(embedder, HydraReader(layer), dropout=dropout)
 
 
 def find_heads(encoder: nn.Module) -> tuple[PretrainedBackbone, HydraLayer]:

@@ -22,7 +22,7 @@ from structattn.backbones.injection import (
 from structattn.data import SubwordBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.encoders.text_node import cls_encoder
+from structattn.encoders.text_node import build_cls_encoder
 from structattn.errors import ConfigError, shown
 from structattn.priors import PerHead, Prior
 
@@ -230,4 +230,4 @@ def injected(
         missing_trees=missing_trees,
         tokenizer=source.tokenizer,
     )
-    return cls_encoder(embedder, InjectedReader(model), dropout=dropout)
+    return build_cls_encoder(embedder, InjectedReader(model), dropout=dropout)

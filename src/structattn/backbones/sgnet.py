@@ -19,7 +19,7 @@ from structattn.backbones.hydra_layer import FeedForwardBlock, initialised_linea
 from structattn.backbones.relation_targets import collate_words, relation_targets
 from structattn.data import SubwordBatch, parse_mask
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.encoders.text_node import cls_encoder
+from structattn.encoders.text_node import build_cls_encoder
 from structattn.functional import attention
 
 
@@ -124,4 +124,4 @@ def sgnet(
     source = embedder.backbone
     count = int(source.config.num_attention_heads) if num_heads is None else num_heads
     layer = GuidedLayer(source.dim, count, dropout=dropout)
-    return cls_encoder(embedder, GuidedReader(layer, relation), dropout=dropout)
+    return build_cls_encoder(embedder, GuidedReader(layer, relation), dropout=dropout)

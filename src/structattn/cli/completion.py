@@ -63,7 +63,7 @@ def _words(name: str, hint: Any) -> list[str]:
     if bool in kinds:
         words += ["true", "false"]
     if name == "encoder":
-        from structattn.encoders.table import BUILDERS
+        from structattn.encoders.encoder_table import BUILDERS
 
         words += sorted(BUILDERS)
     if name == "task":

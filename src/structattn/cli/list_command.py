@@ -52,13 +52,13 @@ def _dotted(options: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, 
 
 
 def _encoders() -> Entries:
-    from structattn.encoders.table import BUILDERS
+    from structattn.encoders.encoder_table import BUILDERS
 
     return _builders(BUILDERS)
 
 
 def _embedders() -> Entries:
-    from structattn.encoders.table import EMBEDDERS
+    from structattn.encoders.encoder_table import EMBEDDERS
 
     return _builders(EMBEDDERS)
 

@@ -36,7 +36,7 @@ MODEL_KINDS: Table[FromConfig] = Table(
     "kinds",
     "kind of model",
     {
-        "encoder": "structattn.encoders.build:encoder_from_config",
+        "encoder": "structattn.encoders.build:build_from_config",
         "sentence": "structattn.tasks.sentence_model:SentenceModel.from_config",
         "sequence": "structattn.tasks.sequence_model:SequenceModel.from_config",
         "tagging": "structattn.tasks.tagging:TaggingModel.from_config",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from structattn.errors import ConfigError
-from structattn.tables import Table, named
+from structattn.tables import Table
 
 if TYPE_CHECKING:
     from torch import Tensor
@@ -49,6 +49,8 @@ RELATIONS: Table[RelationKind] = Table(
         "dependency_distance": RelationKind(f"{_OURS}:nearness_in_dependencies", "dependency", is_distance=True),
         "constituency_distance": RelationKind(f"{_OURS}:nearness_in_phrases", "constituency", is_distance=True),
     },
+    accepts=lambda value: callable(value) or isinstance(value, RelationKind),
+    expected="a function of a batch, or a RelationKind",
 )
 
 
@@ -88,26 +90,8 @@ class RelationName:
 
 
 def relation_kind(name: str) -> RelationKind:
-    """The kind of relation of a name: a row of ``RELATIONS``, or ``module:function`` for one of your own.
-
-    Args:
-        name: the name, without labels.
-
-    Raises:
-        ConfigError: for an unknown name, or an address without a function or a ``RelationKind``.
-
-    Example:
-        >>> relation_kind("same_sentence").structure
-        'dependency'
-    """
-    if ":" not in name:
-        return RELATIONS.find(name)
-    kind = named(
-        name,
-        "relation",
-        lambda value: callable(value) or isinstance(value, RelationKind),
-        "a function of a batch, or a RelationKind",
-    )
+    """The kind of relation of a name: a row of ``RELATIONS``, or ``module:function`` for one of your own."""
+    kind = RELATIONS.find(name)
     return RelationKind(kind) if callable(kind) else kind
 
 

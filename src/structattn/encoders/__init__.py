@@ -15,24 +15,22 @@ if TYPE_CHECKING:
     from structattn.encoders.decomposable import Decomposable, decomposable
     from structattn.encoders.disan import (
         DiSAN,
-        PositionedAttention,
         disan,
         disan_nodir,
         emb_additive,
         emb_s2t,
         mh_s2t,
     )
+    from structattn.encoders.encoder_table import BUILDERS, EMBEDDERS, encoder_options
     from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
-    from structattn.encoders.lstm import LSTM, LastPooling, lstm
-    from structattn.encoders.ms_san import MSSAN, SideBySide, ms_san, ms_san_sep, relative_shaw, relative_xl
+    from structattn.encoders.lstm import lstm
+    from structattn.encoders.ms_san import MSSAN, ms_san, ms_san_sep, relative_shaw, relative_xl
     from structattn.encoders.recursive import RecursiveNetwork, child_attention, dependency_tree_lstm, tree_lstm
     from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
-    from structattn.encoders.structured import ConcatContext, ReadingScorer, structured
-    from structattn.encoders.table import BUILDERS, EMBEDDERS, builder, options_of
+    from structattn.encoders.structured import ConcatContext, structured
     from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
     from structattn.encoders.tree_transformer import (
         Accumulation,
-        NoAccumulation,
         TreeTransformer,
         length_matched_transformer,
         tree_transformer,
@@ -42,7 +40,6 @@ __all__ = [
     "ABLATIONS",
     "BUILDERS",
     "EMBEDDERS",
-    "LSTM",
     "MSSAN",
     "PAPER_HEADS",
     "Accumulation",
@@ -51,16 +48,11 @@ __all__ = [
     "Decomposable",
     "DiSAN",
     "Encoding",
-    "LastPooling",
-    "NoAccumulation",
     "NoContext",
     "NormFirst",
     "NormLast",
-    "PositionedAttention",
-    "ReadingScorer",
     "RecursiveNetwork",
     "SentenceEncoder",
-    "SideBySide",
     "Transformer",
     "TransformerLayer",
     "TreeTransformer",
@@ -68,7 +60,6 @@ __all__ = [
     "bilstm",
     "bilstm_s2t",
     "build",
-    "builder",
     "child_attention",
     "decomposable",
     "dependency_tree_lstm",
@@ -76,6 +67,7 @@ __all__ = [
     "disan_nodir",
     "emb_additive",
     "emb_s2t",
+    "encoder_options",
     "heads_prior",
     "hydra",
     "injected",
@@ -84,7 +76,6 @@ __all__ = [
     "mh_s2t",
     "ms_san",
     "ms_san_sep",
-    "options_of",
     "relative_shaw",
     "relative_xl",
     "sgnet",
@@ -97,11 +88,11 @@ __all__ = [
 
 def __getattr__(name: str) -> "Callable[..., SentenceEncoder]":
     """The builders that higher-level packages add to the table, imported on first use."""
-    from structattn.encoders.table import BUILDERS, builder
+    from structattn.encoders.encoder_table import BUILDERS
 
     if name.startswith("_") or name not in BUILDERS:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return builder(name)
+    return BUILDERS[name]
 
 
 load_lazily(__name__)

@@ -8,8 +8,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.disan import activation_of
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.disan import resolve_activation
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.errors import ConfigError
 from structattn.layers import MaxPooling, MeanPooling, Source2Token
 from structattn.layers.recurrent import bidirectional_lstm, read_both_ways
@@ -81,9 +81,9 @@ def bilstm(
     """
     if pooler not in ("max", "mean"):
         raise ConfigError(f"pooler expects one of max, mean; got {pooler!r}")
-    width = width_of(embedder, dim)
+    width = resolve_width(embedder, dim)
     pool = MaxPooling() if pooler == "max" else MeanPooling()
-    contextualizer = _contextualizer(embedder, width, num_layers, dropout)
+    contextualizer = _build_contextualizer(embedder, width, num_layers, dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=pool, output_dim=2 * width)
 
 
@@ -97,10 +97,9 @@ def bilstm_s2t(
 ) -> SentenceEncoder:
     """A bidirectional LSTM pooled by source2token attention (Shen et al. 2018, "Bi-LSTM + s2t").
 
+    See :func:`bilstm` for the options that are not listed.
+
     Args:
-        embedder: as in :func:`bilstm`.
-        dim: as in :func:`bilstm`.
-        num_layers: as in :func:`bilstm`.
         activation: of the pooler: ``"elu"``, or ``"relu"`` as in the authors' code.
         dropout: on the inputs of each layer and of the pooler's linear maps.
 
@@ -112,13 +111,13 @@ def bilstm_s2t(
         >>> bilstm_s2t(WordEmbedding(4, 6)).output_dim
         12
     """
-    width = width_of(embedder, dim)
-    contextualizer = _contextualizer(embedder, width, num_layers, dropout)
-    pooler = Source2Token(2 * width, activation=activation_of(activation), dropout=dropout)
+    width = resolve_width(embedder, dim)
+    contextualizer = _build_contextualizer(embedder, width, num_layers, dropout)
+    pooler = Source2Token(2 * width, activation=resolve_activation(activation), dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=pooler, output_dim=2 * width)
 
 
-def _contextualizer(embedder: nn.Module, hidden: int, num_layers: int, dropout: float) -> BiLSTM:
+def _build_contextualizer(embedder: nn.Module, hidden: int, num_layers: int, dropout: float) -> BiLSTM:
     if num_layers < 1:
         raise ConfigError(f"num_layers expects at least 1, got {num_layers}")
-    return BiLSTM(width_of(embedder), hidden, num_layers=num_layers, dropout=dropout)
+    return BiLSTM(resolve_width(embedder), hidden, num_layers=num_layers, dropout=dropout)

@@ -1,4 +1,8 @@
-"""Encoders built by name, their options checked against the builder's signature."""
+"""Encoders and embedders built by name, their options checked against the builder's signature.
+
+A module of your own works as an embedder if ``embedder(batch)`` gives the states and ``embedder.output_dim`` their
+width.
+"""
 
 import inspect
 from collections.abc import Callable, Mapping
@@ -7,10 +11,10 @@ from typing import Any, get_type_hints
 
 from torch import nn
 
-from structattn.encoders.embedders import build_embedder
+from structattn.encoders.encoder_table import BUILDERS, EMBEDDERS, complete_embedder
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.encoders.table import builder, with_default_embedder
 from structattn.errors import ConfigError, shown
+from structattn.layers import WordEmbedding
 from structattn.options.checking import check_options, plain_options
 
 
@@ -24,13 +28,13 @@ def build(
     """Build an encoder by name.
 
     Args:
-        name: as in ``builder``.
+        name: a row of ``BUILDERS``, or ``module:function`` for a builder of your own.
         embedder: the source of the states of words: a module with its width as ``output_dim``; or the name of an entry
             of ``EMBEDDERS`` with its options, such as ``{"name": "words", "dim": 100}`` for a table of word vectors, or
             ``{"name": "backbone", "folder": "bert-base"}``. If ``None``, word vectors with the width of the option
             ``dim`` or, without it, of the encoder's paper.
         vocab_size: number of word ids, padding and unknown included; for word vectors.
-        **options: keyword arguments of the builder; see ``options_of``.
+        **options: keyword arguments of the builder; see ``encoder_options``.
 
     Raises:
         ConfigError: for an unknown encoder, embedder or option (the message lists the known ones), or a value that does
@@ -42,14 +46,14 @@ def build(
         >>> build("bilstm", embedder={"dim": 6, "num_frozen": 2}, vocab_size=10, dim=4).embedder.frozen.shape
         torch.Size([2, 6])
     """
-    function = builder(name)
+    function = BUILDERS.find(name)
     owner = f"encoder {name!r}"
     checked = check_options(options, function, owner)
     expected = _embedder_type(function)
     if not isinstance(embedder, nn.Module):
         if not isinstance(embedder, Mapping | None):
             raise ConfigError(f"{owner}: expected a module or a mapping as embedder, got {shown(embedder)}")
-        embedder = build_embedder(with_default_embedder(name, embedder or {}, options), vocab_size=vocab_size)
+        embedder = build_embedder(complete_embedder(name, embedder or {}, options), vocab_size=vocab_size)
     if not isinstance(embedder, expected):
         raise ConfigError(f"{owner}: expected the embedder {expected.__name__}, got {type(embedder).__name__}")
     try:
@@ -71,21 +75,10 @@ def build(
     return encoder
 
 
-def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEncoder:
+def build_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEncoder:
     """The encoder that ``SentenceEncoder.config`` describes, with fresh parameters.
 
-    Args:
-        config: the description, which may have more entries.
-        folder: the folder that it was read from, for an option or a backbone that was saved there.
-
-    Raises:
-        ConfigError: as ``build``.
-        KeyError: if the description is incomplete.
-
-    Example:
-        >>> encoder = build("emb_s2t", vocab_size=10, dim=4)
-        >>> encoder_from_config(encoder.config, Path("nowhere")).config == encoder.config
-        True
+    ``folder`` is that of the description, for an option or a backbone that was saved there.
     """
     options = {
         name: str(folder / name) if value == name and (folder / name).is_dir() else value
@@ -95,6 +88,27 @@ def encoder_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEnco
     if isinstance(embedder, Mapping) and "folder" in embedder and embedder["folder"] == embedder.get("name"):
         embedder = {**embedder, "folder": str(folder / embedder["folder"])}
     return build(config["encoder"], embedder=embedder, vocab_size=config["vocab_size"], **options)
+
+
+def words(vocab_size: int | None, *, dim: int = 300, num_frozen: int = 0, dropout: float = 0.0) -> WordEmbedding:
+    """A table of word vectors; the options are those of ``WordEmbedding``."""
+    if vocab_size is None:
+        raise ConfigError("word vectors need the number of words: pass vocab_size=, or another embedder")
+    return WordEmbedding(vocab_size, dim, num_frozen=num_frozen, dropout=dropout)
+
+
+def build_embedder(config: Mapping[str, Any], *, vocab_size: int | None = None) -> nn.Module:
+    """Build an embedder by the ``name`` of a row of ``EMBEDDERS`` and its options."""
+    name, options = config.get("name"), {key: value for key, value in config.items() if key != "name"}
+    function = EMBEDDERS.find(name)  # type: ignore[arg-type]  # it refuses whatever is no name
+    checked = check_options(options, function, f"embedder {name!r}")
+    try:
+        embedder: nn.Module = function(vocab_size, **checked)
+        return embedder
+    except ConfigError:
+        raise
+    except ValueError as error:  # a layer's own check, such as that of a dropout above 1
+        raise ConfigError(f"embedder {name!r}: {error}") from error
 
 
 def _embedder_type(function: Callable[..., object]) -> type:

@@ -14,7 +14,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.encoders.structured import ReadingScorer
 from structattn.errors import ConfigError
 from structattn.functional import masked_softmax, masked_states
@@ -26,21 +26,7 @@ INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
 
 
 class GivenHead(nn.Module):
-    """The head of each word in the given tree; a learned value for the root: Kim et al. (2017), 4.4.
-
-    Args:
-        dim: width of the values.
-
-    Example:
-        >>> import structattn as sa
-        >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
-        >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
-        >>> layer = GivenHead(1)
-        >>> values = torch.tensor([[[3.0], [5.0]]])
-        >>> heads, weights = layer(values, batch, values=values, need_weights=True)
-        >>> heads[0, 0].item(), bool(heads[0, 1] == layer.root), weights.tolist()
-        (5.0, True, [[[[0.0, 1.0], [0.0, 0.0]]]])
-    """
+    """The head of each word in the given tree; a learnt value for the root: Kim et al. (2017), 4.4."""
 
     weights_axes: ClassVar[str] = "head query key"
 
@@ -58,15 +44,15 @@ class GivenHead(nn.Module):
     ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
         """The value of each word's head, whatever the states; padding gets zeros, and the root no weight."""
         parents = batch.require("dependency", wanted_by="GivenHead").parents
-        own = torch.arange(parents.shape[1], device=parents.device)
-        is_root = parents == own
+        columns = torch.arange(parents.shape[1], device=parents.device)
+        is_root = parents == columns
         heads = values.gather(1, parents.unsqueeze(-1).expand_as(values))
         heads = torch.where(is_root.unsqueeze(-1), self.root.to(values.dtype), heads)
         heads = masked_states(heads, batch.mask)
         if not need_weights:
             return heads, None
-        chosen = (parents.unsqueeze(-1) == own) & (batch.mask & ~is_root).unsqueeze(-1)
-        return heads, chosen.to(values.dtype).unsqueeze(1)
+        is_head = (parents.unsqueeze(-1) == columns) & (batch.mask & ~is_root).unsqueeze(-1)
+        return heads, is_head.to(values.dtype).unsqueeze(1)
 
 
 class Decomposable(nn.Module):
@@ -94,19 +80,24 @@ class Decomposable(nn.Module):
         self.compare = _two_layers(2 * beside, dim, dropout)
 
     def forward(
-        self, states: Float[Tensor, "batch word width"], batch: SentenceBatch, *others: SentenceBatch
+        self, states: Float[Tensor, "batch word width"], batch: SentenceBatch, *following: SentenceBatch
     ) -> Encoding:
         """Compare the words of two sentences.
 
+        Args:
+            states: the words of the first sentences, then those of the second.
+            batch: the first sentences.
+            following: the second sentences.
+
         Raises:
-            ConfigError: if there is not exactly one other sentence.
+            ConfigError: unless there are two sentences.
         """
-        if len(others) != 1:
+        if len(following) != 1:
             raise ConfigError(
-                f"decomposable reads the two sentences of a pair together, got {1 + len(others)}: "
+                f"decomposable reads the two sentences of a pair together, got {1 + len(following)}: "
                 "use a task on pairs, and --classifier.combine together"
             )
-        second = others[0]
+        second = following[0]
         length = batch.tokens.shape[1]
         x, y = self._beside(states[:, :length], batch), self._beside(states[:, length:], second)
         scores = self.attend(x) @ self.attend(y).mT
@@ -126,12 +117,7 @@ class Decomposable(nn.Module):
 
 
 class SumPooling(nn.Module):
-    """The sum of the real states.
-
-    Example:
-        >>> SumPooling()(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))[0]
-        tensor([[4.]])
-    """
+    """The sum of the real states."""
 
     weights_axes = "key feature"
 
@@ -172,7 +158,7 @@ def decomposable(
     """
     if inside not in INSIDE:
         raise ConfigError(f"inside expects one of {', '.join(INSIDE)}; got {inside!r}")
-    inputs, width = width_of(embedder), width_of(embedder, dim)
+    inputs, width = resolve_width(embedder), resolve_width(embedder, dim)
     layer: nn.Module | None = None
     if inside == "hard":
         layer = GivenHead(width)

@@ -11,7 +11,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder, resolve_width
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
@@ -111,15 +111,15 @@ def disan(
         >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 12])
     """
-    inputs, width = width_of(embedder), width_of(embedder, dim)
+    inputs, width = resolve_width(embedder), resolve_width(embedder, dim)
     blocks = [
         DirectionalSelfAttention(
-            inputs, width, mask, ref_biases, scale=scale, activation=activation_of(activation), dropout=dropout
+            inputs, width, mask, ref_biases, scale=scale, activation=resolve_activation(activation), dropout=dropout
         )
         for mask in masks
     ]
     output_dim = len(blocks) * width
-    pooler = Source2Token(output_dim, activation=activation_of(activation), dropout=dropout)
+    pooler = Source2Token(output_dim, activation=resolve_activation(activation), dropout=dropout)
     return SentenceEncoder(embedder, DiSAN(blocks), pooler=pooler, output_dim=output_dim)
 
 
@@ -134,7 +134,7 @@ def disan_nodir(
 ) -> SentenceEncoder:
     """DiSAN without directions: in both blocks a word attends to every word but itself, so word order is unknown.
 
-    Options are those of :func:`disan`, except for the masks.
+    See :func:`disan` for the options, and for the errors.
 
     Example:
         >>> from structattn.layers import WordEmbedding
@@ -160,7 +160,7 @@ def emb_s2t(
     Args:
         embedder: gives a state for each word.
         dim: width of the states and of the sentence vector; the embedder's if ``None``.
-        activation: as in :func:`disan`.
+        activation: of the pooler: ``"elu"``, or ``"relu"`` as in the authors' code for SST.
         dropout: on the inputs of the pooler's linear maps.
 
     Raises:
@@ -171,23 +171,25 @@ def emb_s2t(
         >>> emb_s2t(WordEmbedding(4, 6)).output_dim
         6
     """
-    width = width_of(embedder, dim)
-    pooler = Source2Token(width, activation=activation_of(activation), dropout=dropout)
+    width = resolve_width(embedder, dim)
+    pooler = Source2Token(width, activation=resolve_activation(activation), dropout=dropout)
     return SentenceEncoder(embedder, NoContext(), pooler=pooler, output_dim=width, input_dim=width)
 
 
 def emb_additive(
     embedder: nn.Module, *, dim: int | None = None, activation: str = "elu", dropout: float = 0.25
 ) -> SentenceEncoder:
-    """Additive attention over the word vectors themselves; options are those of :func:`emb_s2t`.
+    """Additive attention over the word vectors themselves.
+
+    See :func:`emb_s2t` for the options, and for the errors.
 
     Example:
         >>> from structattn.layers import WordEmbedding
         >>> emb_additive(WordEmbedding(4, 6)).output_dim
         6
     """
-    width = width_of(embedder, dim)
-    pooler = AdditivePooling(width, activation=activation_of(activation), dropout=dropout)
+    width = resolve_width(embedder, dim)
+    pooler = AdditivePooling(width, activation=resolve_activation(activation), dropout=dropout)
     return SentenceEncoder(embedder, NoContext(), pooler=pooler, output_dim=width, input_dim=width)
 
 
@@ -206,7 +208,7 @@ def mh_s2t(
         dim: width of the words' states; the embedder's if ``None``. The concatenated heads and the sentence vector are
             twice as wide: 8 heads of 75 in the paper.
         num_heads: number of heads, a divisor of twice that width.
-        activation: as in :func:`disan`.
+        activation: of the pooler: ``"elu"``, or ``"relu"`` as in the authors' code for SST.
         dropout: on attention weights and on the inputs of the pooler's linear maps.
 
     Raises:
@@ -217,27 +219,19 @@ def mh_s2t(
         >>> mh_s2t(WordEmbedding(4, 12)).output_dim
         24
     """
-    width = width_of(embedder, dim)
+    width = resolve_width(embedder, dim)
     both = 2 * width
     if num_heads < 1 or both % num_heads:
         raise ConfigError(
             f"mh_s2t expects 2 * dim to be a multiple of the heads, got dim={width} for {num_heads} heads"
         )
     attention = MultiHeadAttention(width, num_heads, head_dim=both // num_heads, output=nn.Identity(), dropout=dropout)
-    pooler = Source2Token(both, activation=activation_of(activation), dropout=dropout)
+    pooler = Source2Token(both, activation=resolve_activation(activation), dropout=dropout)
     return SentenceEncoder(embedder, PositionedAttention(attention), pooler=pooler, output_dim=both, input_dim=width)
 
 
-def activation_of(name: str) -> nn.Module:
-    """The activation of that name.
-
-    Raises:
-        ConfigError: for an unknown name; the message lists the known ones.
-
-    Example:
-        >>> activation_of("elu")
-        ELU(alpha=1.0)
-    """
+def resolve_activation(name: str) -> nn.Module:
+    """The activation of that name."""
     activations: dict[str, type[nn.Module]] = {"elu": nn.ELU, "relu": nn.ReLU}
     if name not in activations:
         raise ConfigError(f"activation expects one of {', '.join(activations)}; got {name!r}")

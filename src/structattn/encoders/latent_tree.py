@@ -24,15 +24,7 @@ class LatentTree:
 
 
 def read_latent_trees(encoder: SentenceEncoder, batch: SentenceBatch) -> list[LatentTree]:
-    """The latent tree of each sentence.
-
-    Args:
-        encoder: one that has latent trees, see ``SentenceEncoder.latent_trees``.
-        batch: sentences, on the encoder's device.
-
-    Raises:
-        ConfigError: for an encoder without latent trees.
-    """
+    """The latent tree of each sentence of a batch on the encoder's device, if ``encoder.has_latent_trees``."""
     with evaluating(encoder):
         trees = encoder.latent_trees(batch)
         marginals, best = trees.marginals().float().cpu(), trees.argmax().argmax(-1).cpu()

@@ -8,7 +8,7 @@ from torch import Tensor, nn
 
 from structattn import layers
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 
@@ -79,6 +79,6 @@ def lstm(embedder: nn.Module, *, dim: int | None = None, num_layers: int = 2, dr
     """
     if num_layers < 1:
         raise ConfigError(f"num_layers expects at least 1, got {num_layers}")
-    inputs, width = width_of(embedder), width_of(embedder, dim)
+    inputs, width = resolve_width(embedder), resolve_width(embedder, dim)
     contextualizer = LSTM(inputs, width, num_layers=num_layers, dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=LastPooling(), output_dim=width)

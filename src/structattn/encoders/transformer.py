@@ -10,7 +10,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, compute_head_width, resolve_width
 from structattn.errors import ConfigError
 from structattn.functional import masked_states
 from structattn.layers import (
@@ -170,8 +170,8 @@ def transformer(
         >>> encoder(sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))).vector.shape
         torch.Size([1, 12])
     """
-    width = width_of(embedder, dim)
-    head_width(width, num_heads)
+    width = resolve_width(embedder, dim)
+    compute_head_width(width, num_heads)
     residual = {"first": NormFirst, "last": NormLast}.get(norm)
     if residual is None:
         raise ConfigError(f"norm expects one of first, last; got {norm!r}")
@@ -188,13 +188,13 @@ def transformer(
     return SentenceEncoder(
         embedder,
         Transformer(width, layers, last=last, dropout=dropout),
-        pooler=_pooler(pooler, width, dropout),
+        pooler=_build_pooler(pooler, width, dropout),
         output_dim=width,
         input_dim=width,
     )
 
 
-def _pooler(name: str, dim: int, dropout: float) -> nn.Module:
+def _build_pooler(name: str, dim: int, dropout: float) -> nn.Module:
     poolers: dict[str, Callable[[], nn.Module]] = {
         "mean": MeanPooling,
         "max": MaxPooling,

@@ -13,7 +13,7 @@ from jaxtyping import Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, TreeBatch
-from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, head_width, width_of
+from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, compute_head_width, resolve_width
 from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
 from structattn.errors import ConfigError
 from structattn.functional import masked_states, take_rows
@@ -139,8 +139,8 @@ def tree_transformer(
         >>> encoding.states.shape, bool((encoding.states[:, 2] == encoding.vector).all())
         (torch.Size([1, 3, 64]), True)
     """
-    width = width_of(embedder, dim)
-    head_width(width, num_heads, multiple=2)
+    width = resolve_width(embedder, dim)
+    compute_head_width(width, num_heads, multiple=2)
     if num_labels < 0:
         raise ConfigError(f"num_labels expects at least 0, got {num_labels}")
     masks: dict[str, Callable[[], Prior | None]] = {
@@ -154,9 +154,10 @@ def tree_transformer(
         HierarchicalAccumulation(width // num_heads, num_heads, **asdict(accumulation)) for _ in range(num_layers)
     ]
     attentions = [
-        TreeAttention(width, num_heads, prior=masks[mask](), accumulation=one, dropout=dropout) for one in accumulations
+        TreeAttention(width, num_heads, prior=masks[mask](), accumulation=part, dropout=dropout)
+        for part in accumulations
     ]
-    return _encoder(embedder, attentions, width, hidden=hidden, num_labels=num_labels, norm=norm, dropout=dropout)
+    return _build_encoder(embedder, attentions, width, hidden=hidden, num_labels=num_labels, norm=norm, dropout=dropout)
 
 
 def length_matched_transformer(
@@ -172,7 +173,7 @@ def length_matched_transformer(
     """A Transformer over as many tokens as the tree has words and phrases, without the tree.
 
     The control for length and parameters: all phrases are one vector without a position, and attention between all
-    tokens is plain. Options are those of :func:`tree_transformer`.
+    tokens is plain. See :func:`tree_transformer` for the options.
 
     Raises:
         ConfigError: for an unknown norm, or a width that does not fit the heads.
@@ -184,13 +185,13 @@ def length_matched_transformer(
         >>> length_matched_transformer(sa.layers.WordEmbedding(4, 64))(batch).states.shape
         torch.Size([1, 3, 64])
     """
-    width = width_of(embedder, dim)
-    head_width(width, num_heads)
+    width = resolve_width(embedder, dim)
+    compute_head_width(width, num_heads)
     attentions = [
         TreeAttention(width, num_heads, prior=None, accumulation=NoAccumulation(), dropout=dropout)
         for _ in range(num_layers)
     ]
-    return _encoder(embedder, attentions, width, hidden=hidden, num_labels=0, norm=norm, dropout=dropout)
+    return _build_encoder(embedder, attentions, width, hidden=hidden, num_labels=0, norm=norm, dropout=dropout)
 
 
 class NoAccumulation(nn.Module):
@@ -206,7 +207,7 @@ class NoAccumulation(nn.Module):
         return nodes
 
 
-def _encoder(
+def _build_encoder(
     embedder: nn.Module,
     attentions: Sequence[nn.Module],
     dim: int,

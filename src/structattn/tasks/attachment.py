@@ -19,7 +19,7 @@ from structattn.data import Example, SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.build import encoder_from_config
+from structattn.encoders.build import build_from_config
 from structattn.encoders.latent_tree import read_latent_trees
 from structattn.errors import ConfigError
 from structattn.layers.attention_map import LATENT_TREES, AttentionMap
@@ -97,7 +97,7 @@ class AttachmentModel(TaskModel):
     def from_config(cls, config: Mapping[str, Any], folder: Path) -> "AttachmentModel":
         """The model that ``config`` describes, with fresh parameters."""
         vocabulary = read_vocabulary(folder / VOCABULARY, size=config["vocab_size"])
-        return cls(encoder_from_config(config, folder), Task.from_dict(config["task"]), vocabulary=vocabulary)
+        return cls(build_from_config(config, folder), Task.from_dict(config["task"]), vocabulary=vocabulary)
 
     @property
     def config(self) -> dict[str, Any]:

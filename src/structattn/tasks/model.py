@@ -15,7 +15,7 @@ from torch import Tensor
 from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.encoders import SentenceEncoder, build
-from structattn.encoders.table import options_of
+from structattn.encoders.encoder_table import encoder_options
 from structattn.tasks.config import ClassifierConfig, DecoderConfig
 from structattn.tasks.items import Item, checked_examples, num_words
 from structattn.tasks.prediction import Evaluation, Prediction
@@ -66,7 +66,7 @@ class ModelConfig:
         """The classifier, with the encoder's own dropout if it sets none."""
         if self.classifier.dropout is not None:
             return self.classifier
-        dropout = self.options.get("dropout", options_of(self.encoder).get("dropout", 0.0))
+        dropout = self.options.get("dropout", encoder_options(self.encoder).get("dropout", 0.0))
         return replace(self.classifier, dropout=dropout)
 
     def build_encoder(self, vocabulary: Vocabulary) -> SentenceEncoder:

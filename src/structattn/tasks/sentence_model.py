@@ -15,7 +15,7 @@ from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
-from structattn.encoders.build import encoder_from_config
+from structattn.encoders.build import build_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.evaluation_mode import evaluating
@@ -143,7 +143,7 @@ class SentenceModel(TaskModel):
         """
         vocabulary = read_vocabulary(folder / VOCABULARY, size=config["vocab_size"]) if has_vocabulary else None
         return cls(
-            encoder_from_config(config, folder),
+            build_from_config(config, folder),
             Task.from_dict(config["task"]),
             config["labels"],
             vocabulary=vocabulary,

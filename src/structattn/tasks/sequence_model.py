@@ -21,7 +21,7 @@ from structattn.data.text_vocabulary import (
     retokenize,
 )
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.build import encoder_from_config
+from structattn.encoders.build import build_from_config
 from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
@@ -150,7 +150,7 @@ class SequenceModel(TaskModel):
         """The model that ``config`` describes, with fresh parameters."""
         decoder = DecoderConfig(**config["decoder"])
         texts = TextProcessor.from_files(folder, decoder.source, size=config["vocab_size"])
-        encoder, task = encoder_from_config(config, folder), Task.from_dict(config["task"])
+        encoder, task = build_from_config(config, folder), Task.from_dict(config["task"])
         return cls._with_decoder(encoder, task, decoder, texts=texts, trees=PhraseTrees(**config["trees"]))
 
     @classmethod

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from structattn.encoders.table import check_encoder
+from structattn.encoders.encoder_table import check_encoder
 from structattn.errors import ConfigError
 from structattn.lazy import imported
 from structattn.tables import Table

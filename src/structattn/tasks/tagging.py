@@ -20,7 +20,7 @@ from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, col
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
-from structattn.encoders.build import encoder_from_config
+from structattn.encoders.build import build_from_config
 from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.evaluation_mode import evaluating
@@ -158,7 +158,7 @@ class TaggingModel(TaskModel):
     def from_config(cls, config: Mapping[str, Any], folder: Path) -> "TaggingModel":
         """The model that ``config`` describes, with fresh parameters."""
         return cls(
-            encoder_from_config(config, folder),
+            build_from_config(config, folder),
             Task.from_dict(config["task"]),
             config["labels"],
             vocabulary=read_vocabulary(folder / VOCABULARY, size=config["vocab_size"]),

@@ -161,7 +161,7 @@ class RunConfig(RunSettings):
     Attributes:
         task: name of a task.
         encoder: name of an encoder (``structattn train`` takes several: ``ms_san,disan``), or ``module:function`` for
-            one of your own, see ``structattn.encoders.builder``.
+            a function of your own, which takes the embedder first and its options by keyword.
         data: the examples; tasks that generate their own need none.
         options: keyword arguments of the encoder's builder; structattn list encoders --options shows them.
         embedder: the source of the encoder's word states: ``name`` and options of an entry of

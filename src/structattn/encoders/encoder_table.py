@@ -55,7 +55,7 @@ EMBEDDERS: Table[Callable[..., "nn.Module"]] = Table(
     "embedders",
     "embedder",
     {
-        "words": "structattn.encoders.embedders:words",
+        "words": "structattn.encoders.build:words",
         "backbone": "structattn.backbones.backbone_embedding:backbone_states",
     },
 )
@@ -64,56 +64,32 @@ _WIDTHS = {"lstm": 500, "structured": 50, "tree_transformer": 64, "length_matche
 _WIDTH = 300
 
 
-def builder(name: str) -> "Callable[..., SentenceEncoder]":
-    """The builder function behind a name.
+def encoder_options(name: str) -> dict[str, Any]:
+    """The options of an encoder and their defaults, read from the builder's signature without importing it.
 
     Args:
-        name: a key of ``BUILDERS``, or ``module:function`` for a builder of your own, which takes the embedder first
-            and its options by keyword, each with a default.
+        name: a row of ``BUILDERS``, or ``module:function`` for a builder of your own.
+
+    Returns:
+        From each option to its default; groups of options are mappings.
 
     Raises:
-        ConfigError: if the name is unknown (the message lists the known names), or there is nothing at the given
-            location.
+        ConfigError: for an unknown name.
 
     Example:
-        >>> builder("bilstm") is builder("structattn.encoders:bilstm")
-        True
-    """
-    return BUILDERS.find(name)
-
-
-def options_of(name: str) -> dict[str, Any]:
-    """The options of an encoder and their defaults, read from the builder's signature; groups are mappings.
-
-    Example:
-        >>> options_of("disan")["scale"], options_of("tree_transformer")["accumulation"]
+        >>> encoder_options("disan")["scale"], encoder_options("tree_transformer")["accumulation"]
         (5.0, {'max_vertical': 50, 'max_horizontal': 100, 'mode': 'paper'})
     """
     return list_options(BUILDERS.outline(name))
 
 
 def needs_backbone(name: str) -> bool:
-    """Whether an encoder reads a pretrained backbone: its builder takes a ``BackboneEmbedding``.
-
-    Example:
-        >>> needs_backbone("hydra"), needs_backbone("ms_san")
-        (True, False)
-    """
+    """Whether an encoder reads a pretrained backbone: its builder takes a ``BackboneEmbedding``."""
     return first_type(BUILDERS.outline(name)) == "BackboneEmbedding"
 
 
-def with_default_embedder(encoder: str, embedder: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
-    """An embedder's configuration with its name and, for word vectors, their width.
-
-    Args:
-        encoder: the encoder that reads it, whose default embedder and width are used where none are given.
-        embedder: name and options.
-        options: the encoder's options.
-
-    Example:
-        >>> with_default_embedder("lstm", {}, {}), with_default_embedder("hydra", {"folder": "bert"}, {})
-        ({'name': 'words', 'dim': 500}, {'name': 'backbone', 'folder': 'bert'})
-    """
+def complete_embedder(encoder: str, embedder: Mapping[str, Any], options: Mapping[str, Any]) -> dict[str, Any]:
+    """The configuration of an encoder's embedder, with defaults for its name and, for word vectors, their width."""
     complete = {"name": "backbone" if needs_backbone(encoder) else "words", **embedder}
     if complete["name"] == "words":
         complete.setdefault("dim", options.get("dim") or _WIDTHS.get(encoder, _WIDTH))
@@ -121,27 +97,7 @@ def with_default_embedder(encoder: str, embedder: Mapping[str, Any], options: Ma
 
 
 def check_encoder(name: str, options: Mapping[str, Any], embedder: Mapping[str, Any]) -> None:
-    """Refuse an unknown encoder or embedder, or options that they do not have; none of the tables' is imported.
-
-    Args:
-        name: the name of the encoder.
-        options: keyword arguments of its builder.
-        embedder: name and options of the embedder; the encoder's own if there is no name.
-
-    Raises:
-        ConfigError: for an unknown name or option (the message lists the known ones), or a value that does not fit.
-
-    Example:
-        >>> check_encoder("emb_s2t", {"dim": "wide"}, {})
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ConfigError: option 'dim' of encoder 'emb_s2t': expected int | None, got 'wide'
-        >>> check_encoder("emb_s2t", {}, {"dims": 3})
-        Traceback (most recent call last):
-        ...
-        structattn.errors.ConfigError: unknown option 'dims' for embedder 'words' (did you mean 'dim'?); known:
-        dim, dropout, num_frozen
-    """
+    """Refuse an unknown encoder or embedder, or options that they do not have; none of the tables' is imported."""
     BUILDERS.check_options(name, options)
-    embedder = with_default_embedder(name, embedder, options)
+    embedder = complete_embedder(name, embedder, options)
     EMBEDDERS.check_options(embedder.pop("name"), embedder)
