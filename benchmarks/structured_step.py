@@ -28,7 +28,7 @@ from benchmarks.turns import medians
 from structattn.data.text_vocabulary import TextVocabulary
 from structattn.encoders import build
 from structattn.tasks import ClassifierConfig, SentenceModel, get_task
-from structattn.tasks.decoder import build_decoder
+from structattn.tasks.decoding import build_decoder
 from structattn.tasks.sequence_model import SequenceModel, TextProcessor
 from structattn_papers.formulas import formulas
 

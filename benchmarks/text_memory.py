@@ -23,7 +23,7 @@ from benchmarks.memory import peak, status
 from benchmarks.sentences import WORDS, random_sentence
 from structattn.data import Example, PhraseTrees
 from structattn.pictures import Series, line_chart, save
-from structattn.tasks.memory_estimate import estimated_bytes, peak_bytes
+from structattn.tasks.memory import estimated_bytes, peak_bytes
 
 NAMES = ("emb_s2t", "disan", "transformer", "ms_san", "tree_transformer")
 MODES = ("train", "predict")

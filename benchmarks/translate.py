@@ -22,8 +22,8 @@ from benchmarks.turns import medians, seconds
 from structattn.data.text_vocabulary import END_ID, TextVocabulary
 from structattn.encoders import build
 from structattn.tasks import get_task
-from structattn.tasks.config import Search
-from structattn.tasks.decoder import build_decoder
+from structattn.tasks.answer_config import Search
+from structattn.tasks.decoding import build_decoder
 from structattn.tasks.sequence_model import SequenceModel, TextProcessor
 
 BATCH, LENGTH, STEPS, WIDTH, HEADS, LAYERS, TARGETS = 64, 13, 23, 256, 4, 2, 8000

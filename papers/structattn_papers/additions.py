@@ -7,8 +7,8 @@ from structattn.data.model_card import ModelCard
 from structattn.errors import ConfigError
 from structattn.lazy import outline
 from structattn.options.checking import check, check_options, list_options
-from structattn.tasks.table import ModelKind
 from structattn.tasks.task import Task
+from structattn.tasks.task_table import ModelKind
 from structattn_papers.formulas import TESTED_ON
 
 #: Tree transduction: arithmetic in prefix notation, to be written in infix notation.

@@ -10,7 +10,7 @@ import numpy as np
 from jaxtyping import Shaped
 
 from structattn.tasks import Metric
-from structattn.tasks.sums import Counts, Sums, share
+from structattn.tasks.counted_metrics import Counts, Sums, share
 from structattn_papers.formulas import TESTED_ON, depth_of
 
 Texts = Shaped[np.ndarray, " example"]

@@ -80,7 +80,7 @@ if TYPE_CHECKING:
     from structattn.parsing import parse
     from structattn.syntax import ConstituencyTree, DependencyTree, Sentence, read_brackets, read_conllu, write_conllu
     from structattn.training import evaluate, load, predict, train
-    from structattn.training.compare import compare
+    from structattn.training.comparison import compare
 
 
 def __getattr__(name: str) -> Any:

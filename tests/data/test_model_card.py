@@ -30,9 +30,9 @@ from structattn.errors import ParseError
 from structattn.files.markdown import escape_markdown, fence_code, format_table
 from structattn.tasks import Task
 from structattn.training import RunConfig
-from structattn.training.folder import plain_values
 from structattn.training.heads_config import PretrainingConfig
 from structattn.training.parser_config import ParserConfig
+from structattn.training.run_folder import plain_values
 
 pytestmark = pytest.mark.integration
 

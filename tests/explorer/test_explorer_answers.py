@@ -24,7 +24,7 @@ from structattn.inspection import arc_influence, flipping_edits, leave_one_out, 
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, SequenceModel, Task, TextProcessor, get_task
-from structattn.tasks.decoder import build_decoder
+from structattn.tasks.decoding import build_decoder
 
 DOG = Sentence(
     ["a", "hippopotamus", "barks", "loudly"],

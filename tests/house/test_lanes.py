@@ -42,7 +42,7 @@ def test_closure_follows_names_and_not_type_checking() -> None:
     layer = import_graph.closure("structattn.layers.attention")
     assert "structattn.functional.masked_attention" in layer, "from structattn.functional import attention: its file"
     assert "structattn.functional.token2token" not in layer, "and not what else the package has"
-    batch = import_graph.imports("structattn.training.folder")
+    batch = import_graph.imports("structattn.training.run_folder")
     assert not {module for module in batch if module.startswith("structattn.tasks")}, "imports for type checkers"
     dependency = import_graph.closure("structattn.distributions.nonprojective_crf")
     assert "structattn.kernels.matrix_tree" in dependency, "from structattn.kernels.matrix_tree import OPERATORS"

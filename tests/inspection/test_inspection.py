@@ -21,8 +21,8 @@ from structattn.inspection import AttentionMap, attention_maps
 from structattn.inspection.sentence_figures import attention_panels, name_gates, title_heads, title_modules
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TextProcessor, get_task
-from structattn.tasks.decoder import build_decoder
-from structattn.tasks.items import sentences_of
+from structattn.tasks.answering import sentences_of
+from structattn.tasks.decoding import build_decoder
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
 KIDS = Sentence(

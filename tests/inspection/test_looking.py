@@ -21,7 +21,7 @@ from structattn.inspection import arc_influence, attention_maps, flipping_edits,
 from structattn.inspection.structure_edits import count_edits, single_edits
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, Prediction, SequenceModel, Task, TaskModel, TextProcessor, get_task
-from structattn.tasks.decoder import build_decoder
+from structattn.tasks.decoding import build_decoder
 
 DOG = Sentence(
     ["a", "dog", "barks", "loudly"],

@@ -34,7 +34,7 @@ ROOT = Path(__file__).resolve().parents[2]
 PACKAGE = ROOT / "src" / "structattn"
 
 PACKAGES = {
-    "search": (["tasks/search.py"], ["search"]),
+    "search": (["tasks/decoding.py"], ["search", "sequences"]),
     "significance": (["training/significance.py"], ["compare"]),
     "priors": (["priors/*.py"], ["priors", "layers_attention", "ms_san", "encoders"]),
     "functional": (

@@ -17,7 +17,7 @@ from structattn.errors import ConfigError, MissingStructure
 from structattn.syntax import DependencyTree, Sentence, write_conllu
 from structattn.tasks import AttachmentModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
-from structattn.training.initial import start_from
+from structattn.training.preparation import start_from
 from structattn.training.run import tree_entropy
 from structures_by_hand import all_heads
 

@@ -9,7 +9,7 @@ import structattn as sa
 from structattn.cli import main
 from structattn.data import Example, Vocabulary
 from structattn.tasks import memory
-from structattn.tasks.memory_estimate import estimated_bytes, peak_bytes
+from structattn.tasks.memory import estimated_bytes, peak_bytes
 
 WORDS = ["a", "fine", "film"]
 ENCODERS = {"emb_s2t": {}, "transformer": {"num_heads": 2}, "disan": {}, "ms_san": {}}

@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from structattn.errors import ConfigError
-from structattn.tasks.config import Search
-from structattn.tasks.search import State, beam_search, greedy_search
+from structattn.tasks.answer_config import Search
+from structattn.tasks.decoding import State, beam_search, greedy_search
 
 END = 3
 

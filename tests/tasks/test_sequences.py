@@ -44,9 +44,9 @@ from structattn.training import (
     run,
 )
 from structattn.training.examples import read_split
-from structattn.training.inputs import inputs_of
 from structattn.training.optimization import build_schedule
 from structattn.training.plan import plan_run
+from structattn.training.prediction_inputs import inputs_of
 from structattn.training.preparation import prepare_model
 from structattn.training.sampler import TokenBatchSampler
 

@@ -20,7 +20,7 @@ from structattn.inspection import attention_maps, look
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import ClassifierConfig, ModelConfig, TaggingModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
-from structattn.training.inputs import inputs_of
+from structattn.training.prediction_inputs import inputs_of
 
 WORDS = ["a", "dog", "barks", "loudly"]
 VOCABULARY = Vocabulary(WORDS)

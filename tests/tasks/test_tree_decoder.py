@@ -10,7 +10,7 @@ import structattn as sa
 from structattn.errors import ConfigError
 from structattn.layers import CausalAttention, CrossAttention
 from structattn.tasks import DecoderConfig, build_decoder
-from structattn.tasks.search import beam_search
+from structattn.tasks.decoding import beam_search
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 
 BRACKETS = ("(S (NP (D a) (N dog)) (VP (V barks)))", "(S (N dogs) (VP (V bark) (R loud) (R now)))", "(S (V hush))")

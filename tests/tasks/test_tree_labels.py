@@ -15,8 +15,7 @@ from structattn.encoders import build
 from structattn.errors import ConfigError, MissingStructure
 from structattn.syntax import DependencyTree
 from structattn.tasks import ClassifierConfig, SentenceModel, get_task
-from structattn.tasks.batch import TaskBatch
-from structattn.tasks.node_labels import node_loss
+from structattn.tasks.task_batch import TaskBatch, node_loss
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 
 BRACKETS = (

@@ -8,7 +8,7 @@ import torch
 from torch import Tensor, nn
 
 import structattn as sa
-from structattn.data.readers.formats import reader_of
+from structattn.data.readers.formats import find_reader
 from structattn.encoders import NoContext, SentenceEncoder
 from structattn.errors import ParseError
 from structattn.layers import MeanPooling, WordEmbedding
@@ -139,7 +139,7 @@ TEXTS = {"labelled": "1 so fine\n0 so dull\n", "tsv": "text\tlabel\nso fine\t1\n
 
 @pytest.mark.parametrize("format", TEXTS)
 def test_readers(format: str) -> None:
-    check_reader(reader_of(format), TEXTS[format], [FINE, DULL])
+    check_reader(find_reader(format), TEXTS[format], [FINE, DULL])
 
 
 def naive(path: Path) -> Iterator[sa.Example]:

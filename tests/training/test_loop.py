@@ -16,10 +16,10 @@ from structattn.files.json_yaml import read_json_lines
 from structattn.options.hardware import Hardware
 from structattn.tasks import metric
 from structattn.training import distributed
-from structattn.training.folder import RunFolder
 from structattn.training.history import History, HistoryRow
 from structattn.training.loop import Measured, fit
 from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.run_folder import RunFolder
 
 
 class Fixed:

@@ -51,7 +51,7 @@ from structattn.tasks import (
     num_words,
 )
 from structattn.tasks.answering import measured_texts
-from structattn.tasks.table import ModelKind
+from structattn.tasks.task_table import ModelKind
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 
 WORDS = ["a", "bad", "dog", "film", "fine", "good"]

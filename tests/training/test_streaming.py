@@ -21,9 +21,9 @@ from structattn.layers.tree_attention import tree_operator
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.training import loop
 from structattn.training.batches import BatchesAhead, BatchMaker
-from structattn.training.config import DataConfig, RunConfig
 from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.run import resume, run
+from structattn.training.run_config import DataConfig, RunConfig
 from structattn.training.sampler import WindowBatchSampler
 
 pytestmark = pytest.mark.integration

@@ -12,7 +12,7 @@ import yaml
 import structattn as sa
 from structattn.errors import ConfigError
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, read_space, sweep
-from structattn.training.config import save_config
+from structattn.training.run_config import save_config
 
 pytestmark = pytest.mark.integration
 

@@ -12,8 +12,8 @@ from structattn.data import Example
 from structattn.errors import ConfigError, ParseError
 from structattn.tasks import Task, get_task
 from structattn.training import DataConfig, RunFolder, load_config
-from structattn.training.inputs import inputs_of
-from structattn.training.objects import checksum
+from structattn.training.in_memory import checksum
+from structattn.training.prediction_inputs import inputs_of
 
 pytestmark = pytest.mark.integration
 

@@ -24,7 +24,7 @@ from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, Task
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load_config, resume, run
 from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
-from structattn.training.initial import start_from
+from structattn.training.preparation import start_from
 
 Call = Callable[..., tuple[int, str, str]]
 # A module that leaves a file when it is imported, and whose function and class leave one when they are called.

@@ -18,7 +18,7 @@ from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.errors import ConfigError
 from structattn.tasks import SENTIMENT, SentenceModel, get_task
-from structattn.tasks.export import DESCRIPTION, export_program
+from structattn.tasks.torch_export import DESCRIPTION, export_program
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=1), 8)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from structattn import training
 from structattn.cli import check_sources, format_metrics
-from structattn.training.folder import RunFolder
+from structattn.training.run_folder import RunFolder
 from structattn_papers import questions
 from structattn_papers.questions.questions_config import QuestionRun
 

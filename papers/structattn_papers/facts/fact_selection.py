@@ -20,12 +20,11 @@ from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_voca
 from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.layers.linear import glorot_linear
-from structattn.tasks.batch import check_batch
-from structattn.tasks.items import Item, checked_examples, example_of
+from structattn.tasks.answering import Evaluation, Item, Prediction, checked_examples, example_of
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import ModelConfig, TaskModel
-from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
+from structattn.tasks.task_batch import check_batch
+from structattn.tasks.task_model import ModelConfig, TaskModel
 from structattn_papers.facts.babi import facts_of, support_of
 from structattn_papers.facts.fact_memory import FactChain, MemoryHops
 from structattn_papers.facts.fact_models import build_fact_parts

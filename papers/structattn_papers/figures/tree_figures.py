@@ -32,7 +32,7 @@ from structattn.priors import Subtree
 from structattn.training import RunFolder, load, load_config
 from structattn.training.examples import read_split
 from structattn.training.plan import plan_run
-from structattn.training.result import read_result
+from structattn.training.run_folder import read_result
 from structattn_papers.figures.figure_parts import named, times_chart, times_series, write
 
 

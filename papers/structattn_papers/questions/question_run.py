@@ -25,8 +25,8 @@ from structattn.files.json_yaml import write_json, write_json_lines
 from structattn.files.replacing import replace_folder
 from structattn.training import distributed
 from structattn.training.execution import carry_out
-from structattn.training.folder import RunFolder
 from structattn.training.loop import Measured, fit
+from structattn.training.run_folder import RunFolder
 from structattn.training.sampler import batch_sampler
 from structattn_papers.questions.question_answering import (
     Question,

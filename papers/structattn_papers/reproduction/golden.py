@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 from structattn.encoders.encoder_table import needs_backbone
 from structattn.errors import ConfigError
 from structattn.tasks import Task, get_task, model_class
-from structattn.tasks.config import ClassifierConfig, DecoderConfig
+from structattn.tasks.answer_config import ClassifierConfig, DecoderConfig
 from structattn_papers.reproduction.golden_inputs import golden_backbone, golden_examples, golden_treebank
 from structattn_papers.reproduction.reading import ROWS, read_rows
 from structattn_papers.reproduction.rows import Row
@@ -54,7 +54,7 @@ def golden_output(row: Row) -> list[float] | None:
     # The command line is checked before torch is imported.
     import torch
 
-    from structattn.training.state import preserved_randomness
+    from structattn.training.checkpoint import preserved_randomness
 
     with preserved_randomness():
         torch.manual_seed(_SEED)

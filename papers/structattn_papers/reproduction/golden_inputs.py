@@ -79,7 +79,7 @@ def golden_backbone(heads: Mapping[str, Any] | None = None) -> Iterator[tuple[st
     Raises:
         MissingExtra: if transformers is not installed.
     """
-    from structattn.training.state import preserved_randomness
+    from structattn.training.checkpoint import preserved_randomness
 
     with preserved_randomness(), _quiet(require("transformers", "train")):
         yield _backbone(), None if heads is None else _adapter(json.dumps(heads))

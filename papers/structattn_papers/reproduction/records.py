@@ -23,8 +23,8 @@ from structattn import __version__
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import naming_description, read_json, read_json_lines, read_yaml
 from structattn.files.text import parse_json
+from structattn.tasks.counted_metrics import Counted
 from structattn.tasks.metrics import METRICS
-from structattn.tasks.sums import Counted
 from structattn.training import RunFolder
 from structattn_papers.reproduction.golden import same_output
 from structattn_papers.reproduction.rows import Row, symbolic

@@ -17,11 +17,11 @@ from structattn.lazy import imported
 from structattn.options.checking import suggest
 
 COMMANDS: Mapping[str, str | None] = {
-    "train": "structattn.training.config:RunConfig",
+    "train": "structattn.training.run_config:RunConfig",
     "parser train": "structattn.training.parser_config:ParserConfig",
     "hydra pretrain": "structattn.training.heads_config:PretrainingConfig",
     "squad": "structattn_papers.questions.questions_config:QuestionRun",
-    "sweep": "structattn.training.config:RunConfig",
+    "sweep": "structattn.training.run_config:RunConfig",
     "parse": None,
 }
 """The commands that make rows, and their configurations; ``parse`` writes a file, and has neither seeds nor figures."""

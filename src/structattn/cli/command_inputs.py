@@ -9,8 +9,8 @@ from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError
 from structattn.files.text import Source, check_readable
 from structattn.parsing.parsers import check_parser
-from structattn.training.config import DataConfig, load_config
-from structattn.training.folder import RunFolder
+from structattn.training.run_config import DataConfig, load_config
+from structattn.training.run_folder import RunFolder
 
 
 def check_inputs(

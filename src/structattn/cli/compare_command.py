@@ -13,7 +13,7 @@ from structattn.files.replacing import replace_text
 from structattn.inspection.comparison_tables import comparison_table, flips_page, format_answers
 from structattn.options.hardware import Hardware
 from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool
-from structattn.training.folder import RunFolder
+from structattn.training.run_folder import RunFolder
 
 # Maximum number of characters of a text in a line.
 _WIDTH = 60

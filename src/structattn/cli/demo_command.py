@@ -26,10 +26,9 @@ from structattn.files.replacing import replace_text
 from structattn.pictures import Series, line_chart, page, table
 from structattn.pictures.html_page import Section, code, figure, paragraph, side_by_side
 from structattn.syntax import write_conllu
-from structattn.training.config import DataConfig, RunConfig
-from structattn.training.folder import RunFolder
 from structattn.training.optimization_config import OptimizationConfig
-from structattn.training.result import RunResult
+from structattn.training.run_config import DataConfig, RunConfig
+from structattn.training.run_folder import RunFolder, RunResult
 
 if TYPE_CHECKING:
     from structattn.inspection import BinnedAccuracy

@@ -9,8 +9,8 @@ from structattn.cli.command_inputs import check_inputs, resolve_data_config
 from structattn.cli.terminal_tables import format_metrics
 from structattn.options.hardware import Hardware
 from structattn.training.examples import labelled_examples
-from structattn.training.inputs import summary_of
-from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
+from structattn.training.kept_predictions import check_split, keep_predictions, warn_if_unfinished
+from structattn.training.prediction_inputs import summary_of
 
 LOGGER = logging.getLogger("structattn.cli")
 

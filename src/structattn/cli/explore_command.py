@@ -16,8 +16,8 @@ from structattn.explorer.protocol import MOST_WORDS
 from structattn.files.json_yaml import read_json_lines
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import check_parser
-from structattn.training.config import load_config
-from structattn.training.folder import RunFolder
+from structattn.training.run_config import load_config
+from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from structattn.data import Example

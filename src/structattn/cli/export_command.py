@@ -12,8 +12,8 @@ from structattn.data.readers.formats import list_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart
 from structattn.options.hardware import Hardware
-from structattn.training.folder import RunFolder
-from structattn.training.inputs import inputs_of
+from structattn.training.prediction_inputs import inputs_of
+from structattn.training.run_folder import RunFolder
 
 
 def command(
@@ -48,7 +48,7 @@ def command(
     if path.is_dir():
         raise ConfigError(f"OUT: expected a file, such as model.pt2, got the folder {out}")
     check_apart(RunFolder(run).config, *list_files(data or "-"), parses, out)
-    from structattn.tasks.export import export_program
+    from structattn.tasks.torch_export import export_program
 
     model = hardware.move(training.load_task_model(run, trust_code=trust_code))
     examples = None

@@ -11,8 +11,8 @@ from structattn.cli.terminal_tables import format_relations, relation_values
 from structattn.data.model_config import ADAPTER, find_model_folder
 from structattn.pictures import save
 from structattn.syntax import Sentence
-from structattn.training.folder import RunFolder
 from structattn.training.heads_config import PretrainingConfig
+from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from structattn.backbones import PretrainedBackbone

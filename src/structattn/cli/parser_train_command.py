@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from structattn import training
 from structattn.cli.command_inputs import check_sources
 from structattn.cli.terminal_tables import format_metrics
-from structattn.training.folder import RunFolder
 from structattn.training.parser_config import ParserConfig
+from structattn.training.run_folder import RunFolder
 
 
 def command(

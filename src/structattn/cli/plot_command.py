@@ -14,7 +14,7 @@ from structattn.explorer.protocol import read_state
 from structattn.options.hardware import Hardware
 from structattn.pictures.picture_files import FORMATS
 from structattn.syntax import Sentence
-from structattn.training.folder import RunFolder
+from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from structattn.tasks import TaskModel

@@ -11,7 +11,7 @@ from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
 from structattn.options.hardware import Hardware
 from structattn.tasks import Prediction
-from structattn.training.inputs import inputs_of
+from structattn.training.prediction_inputs import inputs_of
 
 LOGGER = logging.getLogger("structattn.cli")
 

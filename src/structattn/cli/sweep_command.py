@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from structattn import training
-from structattn.training.config import RunConfig
+from structattn.training.run_config import RunConfig
 
 
 def command(

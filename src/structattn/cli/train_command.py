@@ -12,9 +12,9 @@ from structattn import training
 from structattn.cli.terminal_tables import format_metrics
 from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
-from structattn.training.config import RunConfig
-from structattn.training.folder import RunFolder
 from structattn.training.plan import plan_run
+from structattn.training.run_config import RunConfig
+from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from structattn.training import RunResult
@@ -104,7 +104,7 @@ def _summary(results: "list[RunResult]") -> Iterator[str]:
         yield f"{name}: {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
     if results[0].test:
         from structattn.tasks import metric
-        from structattn.training.compare import chosen_on_dev
+        from structattn.training.comparison import chosen_on_dev
 
         for runs, metrics in chosen_on_dev(results, metric(next(iter(results[0].metrics)))).items():
             yield f"{runs}  test: {format_metrics(metrics)}"

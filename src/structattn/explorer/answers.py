@@ -29,8 +29,8 @@ from structattn.inspection.structure_edits import count_edits
 from structattn.pictures.picture_files import encode
 from structattn.syntax import Sentence
 from structattn.tasks import TaskModel
-from structattn.tasks.items import Item, example_of
-from structattn.tasks.model import TreeFinder
+from structattn.tasks.answering import Item, example_of
+from structattn.tasks.task_model import TreeFinder
 
 LOGGER = logging.getLogger("structattn.explorer")
 

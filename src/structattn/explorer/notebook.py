@@ -10,7 +10,7 @@ from structattn.explorer.answers import Answers
 from structattn.explorer.explorer_page import frozen_page
 from structattn.inspection.attention_maps import list_items
 from structattn.parsing.missing_trees import MissingTrees
-from structattn.tasks.items import Item
+from structattn.tasks.answering import Item
 
 
 def explore(

@@ -21,7 +21,7 @@ from structattn.inspection.sentence_figures import sentence_figures
 from structattn.pictures import save
 from structattn.pictures.picture_files import FORMATS as PICTURE_FORMATS
 from structattn.pictures.picture_files import check_formats
-from structattn.tasks.items import Item, sentences_of
+from structattn.tasks.answering import Item, sentences_of
 
 LOGGER = logging.getLogger("structattn.explorer")
 FORMATS = ("html", *PICTURE_FORMATS)

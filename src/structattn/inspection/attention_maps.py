@@ -14,7 +14,7 @@ from structattn.layers.attention_map import AttentionMap
 from structattn.layers.recording import AttentionRecord, EncoderPass, recording
 from structattn.syntax import Sentence
 from structattn.syntax.constituency_tree import Span
-from structattn.tasks.items import Item, sentences_of
+from structattn.tasks.answering import Item, sentences_of
 
 
 class Batch(Protocol):

@@ -10,7 +10,7 @@ from structattn.inspection.attention_maps import find_custom_maps, make_maps, re
 from structattn.layers.attention_map import AttentionMap
 from structattn.layers.recording import recording_passes
 from structattn.tasks import Prediction, TaskModel
-from structattn.tasks.items import Item, example_of
+from structattn.tasks.answering import Item, example_of
 
 
 @dataclass(frozen=True, eq=False)

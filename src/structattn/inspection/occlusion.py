@@ -14,7 +14,7 @@ from structattn.inspection.attention_maps import find_module_with, find_vocabula
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.tasks import Prediction
-from structattn.tasks.items import Item, sentences_of
+from structattn.tasks.answering import Item, sentences_of
 
 # Longer sentences are drawn in smaller cells, which have no room for numbers.
 _MOST_NUMBERS = 40

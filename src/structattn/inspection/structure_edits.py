@@ -13,7 +13,7 @@ from structattn.inspection.inspect_example import look
 from structattn.inspection.occlusion import predict_answers, read_value, replace_sentence
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, TaskModel
-from structattn.tasks.items import Item, example_of
+from structattn.tasks.answering import Item, example_of
 
 STRUCTURES = ("order", "dependency", "constituency")
 

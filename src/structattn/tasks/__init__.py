@@ -5,13 +5,12 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from structattn.tasks.answer_config import COMBINATIONS, ClassifierConfig, DecoderConfig, Search, combine
+    from structattn.tasks.answering import Evaluation, Prediction, num_words
     from structattn.tasks.attachment import AttachmentModel
-    from structattn.tasks.batch import TaskBatch
-    from structattn.tasks.classifier import Classifier, expected_scores, score_targets
-    from structattn.tasks.combine import COMBINATIONS, combine
-    from structattn.tasks.config import ClassifierConfig, DecoderConfig, Search
-    from structattn.tasks.decoder import Decoder, build_decoder
-    from structattn.tasks.items import num_words
+    from structattn.tasks.classifier import Classifier, TagChain, expected_scores, score_targets
+    from structattn.tasks.counted_metrics import Sums
+    from structattn.tasks.decoding import Decoder, beam_search, build_decoder, greedy_search
     from structattn.tasks.lstm_decoder import LSTMDecoder
     from structattn.tasks.metrics import (
         METRICS,
@@ -24,13 +23,13 @@ if TYPE_CHECKING:
         pearson,
         spearman,
     )
-    from structattn.tasks.model import ModelConfig, TaskModel, TreeFinder
-    from structattn.tasks.prediction import Evaluation, Prediction
-    from structattn.tasks.search import beam_search, greedy_search
     from structattn.tasks.sentence_model import SentenceModel
     from structattn.tasks.sequence_model import SequenceBatch, SequenceModel
-    from structattn.tasks.sums import Sums
-    from structattn.tasks.table import (
+    from structattn.tasks.tagging import TagBatch, TaggingModel
+    from structattn.tasks.task import Task
+    from structattn.tasks.task_batch import TaskBatch
+    from structattn.tasks.task_model import ModelConfig, TaskModel, TreeFinder
+    from structattn.tasks.task_table import (
         ANSWERS,
         CLASSIFICATION,
         DECODERS,
@@ -42,9 +41,6 @@ if TYPE_CHECKING:
         get_task,
         model_class,
     )
-    from structattn.tasks.tag_chain import TagChain
-    from structattn.tasks.tagging import TagBatch, TaggingModel
-    from structattn.tasks.task import Task
     from structattn.tasks.text_processor import TextProcessor
     from structattn.tasks.transformer_decoder import TransformerDecoder
 

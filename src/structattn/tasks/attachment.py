@@ -25,12 +25,10 @@ from structattn.errors import ConfigError
 from structattn.layers.attention_map import LATENT_TREES, AttentionMap
 from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
-from structattn.tasks.answering import answers_by_length, measured_texts
-from structattn.tasks.batch import check_batch
-from structattn.tasks.items import Item, num_words
-from structattn.tasks.model import ModelConfig, TaskModel
-from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, measured_texts, num_words
 from structattn.tasks.task import Task
+from structattn.tasks.task_batch import check_batch
+from structattn.tasks.task_model import ModelConfig, TaskModel
 
 
 class AttachmentModel(TaskModel):

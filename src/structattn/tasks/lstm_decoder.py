@@ -26,7 +26,7 @@ from structattn.layers import (
     WindowAttention,
 )
 from structattn.layers.linear import glorot_linear
-from structattn.tasks.search import State
+from structattn.tasks.decoding import State
 
 ATTENTIONS = ("none", "simple", "sigmoid", "segmentation", "window")
 

@@ -15,8 +15,7 @@ import numpy as np
 from jaxtyping import Float, Shaped
 
 from structattn.tables import Table
-from structattn.tasks.sequence_metrics import BLEU, SPAN_F1, words_right
-from structattn.tasks.sums import Counted, Counts, Sums, ratio
+from structattn.tasks.counted_metrics import BLEU, SPAN_F1, Counted, Counts, Sums, ratio, words_right
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]

@@ -20,17 +20,21 @@ from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
-from structattn.tasks.answering import answers_by_length
-from structattn.tasks.batch import TaskBatch, check_batch, naming_example
+from structattn.tasks.answer_config import COMBINATIONS, ClassifierConfig, combine
+from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, num_words
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
-from structattn.tasks.combine import COMBINATIONS, combine
-from structattn.tasks.config import ClassifierConfig
-from structattn.tasks.items import Item, num_words
 from structattn.tasks.metrics import metric
-from structattn.tasks.model import ModelConfig, TaskModel
-from structattn.tasks.node_labels import check_labels_unread, node_logits, node_loss, with_node_classes
-from structattn.tasks.prediction import Evaluation, Prediction
 from structattn.tasks.task import Task
+from structattn.tasks.task_batch import (
+    TaskBatch,
+    check_batch,
+    check_labels_unread,
+    naming_example,
+    node_logits,
+    node_loss,
+    with_node_classes,
+)
+from structattn.tasks.task_model import ModelConfig, TaskModel
 
 
 class SentenceModel(TaskModel):

@@ -26,15 +26,12 @@ from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
-from structattn.tasks.answering import answers_by_length, measured_texts
-from structattn.tasks.batch import check_batch
-from structattn.tasks.config import DecoderConfig, Search
-from structattn.tasks.decoder import Decoder, build_decoder
-from structattn.tasks.items import Item
-from structattn.tasks.model import ModelConfig, TaskModel
-from structattn.tasks.prediction import Evaluation, Prediction
-from structattn.tasks.search import beam_search, greedy_search
+from structattn.tasks.answer_config import DecoderConfig, Search
+from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, measured_texts
+from structattn.tasks.decoding import Decoder, beam_search, build_decoder, greedy_search
 from structattn.tasks.task import Task
+from structattn.tasks.task_batch import check_batch
+from structattn.tasks.task_model import ModelConfig, TaskModel
 from structattn.tasks.text_processor import TextProcessor
 
 
@@ -96,7 +93,7 @@ class SequenceModel(TaskModel):
         >>> from structattn.data.text_vocabulary import TextVocabulary
         >>> from structattn.encoders import build
         >>> from structattn.tasks import get_task
-        >>> from structattn.tasks.decoder import build_decoder
+        >>> from structattn.tasks.decoding import build_decoder
         >>> source, target = Vocabulary(["ein", "hund"]), TextVocabulary.from_texts(["a dog"])
         >>> encoder = build("lstm", vocab_size=len(source), dim=4)
         >>> decoder = build_decoder("lstm", encoder, len(target))

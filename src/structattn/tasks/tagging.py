@@ -24,16 +24,12 @@ from structattn.encoders.build import build_from_config
 from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.evaluation_mode import evaluating
-from structattn.tasks.answering import answers_by_length, measured_texts
-from structattn.tasks.batch import check_batch, naming_example
-from structattn.tasks.classifier import Classifier
-from structattn.tasks.config import ClassifierConfig
-from structattn.tasks.items import Item, num_words
-from structattn.tasks.model import ModelConfig, TaskModel
-from structattn.tasks.node_labels import check_labels_unread
-from structattn.tasks.prediction import Evaluation, Prediction
-from structattn.tasks.tag_chain import TagChain
+from structattn.tasks.answer_config import ClassifierConfig
+from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, measured_texts, num_words
+from structattn.tasks.classifier import Classifier, TagChain
 from structattn.tasks.task import Task
+from structattn.tasks.task_batch import check_batch, check_labels_unread, naming_example
+from structattn.tasks.task_model import ModelConfig, TaskModel
 
 
 @dataclass(frozen=True, eq=False)

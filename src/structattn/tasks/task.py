@@ -1,7 +1,7 @@
 """A task as a value: labels or scores, one sentence or two, how they combine, the metrics.
 
 A task is independent of models; ``SentenceModel`` combines it with an encoder. New tasks are made with
-``dataclasses.replace`` or by calling ``Task``; ``structattn.tasks.table`` contains those of the papers.
+``dataclasses.replace`` or by calling ``Task``; ``structattn.tasks.task_table`` contains those of the papers.
 """
 
 import dataclasses
@@ -14,7 +14,7 @@ from structattn.data import Example
 from structattn.data.readers.formats import Phrases, find_reader, match_files, read_examples, recognise_format
 from structattn.errors import ConfigError, ParseError, naming
 from structattn.files.text import FileStart, Source
-from structattn.tasks.combine import COMBINATIONS
+from structattn.tasks.answer_config import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
 
 MAX_LENGTH = 5000
@@ -29,7 +29,7 @@ class Task:
         name: its key in the table of tasks.
         format: the format the data set is published in, tried where a file's name and first line do not identify one.
         arity: 1 for single sentences, 2 for pairs.
-        combine: how the sentence vectors become one, see ``structattn.tasks.combine``.
+        combine: how the sentence vectors become one, see ``structattn.tasks.answer_config``.
         labels: the classes; ``None`` takes them from the training data.
         score_range: for regression, the lowest and highest score; the model predicts a distribution over the whole
             numbers between them (Tai et al. 2015, section 4.2).

@@ -18,7 +18,7 @@ from structattn.data.text_vocabulary import (
 )
 from structattn.errors import ConfigError
 from structattn.files.text import read_text
-from structattn.tasks.model import ModelConfig
+from structattn.tasks.task_model import ModelConfig
 
 _SOURCE_TOKENIZER = "source_tokenizer.json"
 _SPLITTERS: Mapping[TokenUnit, Splitter] = {"words": WordSplitter(), "characters": CharacterSplitter()}

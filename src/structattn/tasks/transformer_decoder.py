@@ -22,7 +22,7 @@ from structattn.errors import ConfigError
 from structattn.layers import CausalAttention, CrossAttention, FeedForward, HierarchicalAccumulation, TreeCrossAttention
 from structattn.layers.decoder_attention import CrossSource
 from structattn.layers.positions import sinusoids
-from structattn.tasks.search import State
+from structattn.tasks.decoding import State
 
 Look = Callable[[nn.Module, Encoding, SentenceBatch], CrossSource]
 

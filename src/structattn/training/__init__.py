@@ -9,26 +9,24 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.training.compare import compare
-    from structattn.training.comparison import Comparison, Difference, Flip, Group
-    from structattn.training.config import DataConfig, RunConfig, load_config, save_config
+    from structattn.training.comparison import Comparison, Difference, Flip, Group, compare
     from structattn.training.distributed import is_first_process
     from structattn.training.examples import read_run_examples
     from structattn.training.execution import carry_out
-    from structattn.training.folder import RunFolder
     from structattn.training.heads import Pretraining, pretrain, pretrain_heads
     from structattn.training.heads_config import PretrainingConfig
     from structattn.training.hugging_face import StructAttnConfig, StructAttnForSequenceClassification
+    from structattn.training.in_memory import evaluate, predict, train
     from structattn.training.loop import Learner, Measured, fit
     from structattn.training.models import load, load_task_model
-    from structattn.training.objects import evaluate, predict, train
     from structattn.training.optimization_config import OptimizationConfig, RunSettings
     from structattn.training.parser import ParserResult, train_parser
     from structattn.training.parser_config import ParserConfig
-    from structattn.training.pooling import Pooled, PooledDifference, holm, pool
+    from structattn.training.pooled_comparison import Pooled, PooledDifference, holm, pool
     from structattn.training.preparation import count_parameters
-    from structattn.training.result import RunResult
     from structattn.training.run import resume, run
+    from structattn.training.run_config import DataConfig, RunConfig, load_config, save_config
+    from structattn.training.run_folder import RunFolder, RunResult
     from structattn.training.sampler import batch_sampler
     from structattn.training.significance import (
         Answers,

@@ -24,7 +24,7 @@ from structattn.errors import ConfigError, StructAttnError
 from structattn.parsing.processes import end_with_parent
 from structattn.tasks import TaskModel
 from structattn.training import distributed
-from structattn.training.config import RunConfig
+from structattn.training.run_config import RunConfig
 from structattn.training.sampler import BatchSampler, WindowBatchSampler, batch_sampler
 
 if TYPE_CHECKING:

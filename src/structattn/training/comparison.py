@@ -1,10 +1,32 @@
-"""A comparison of runs, as values: groups of runs, differences between them, and the examples that flipped."""
+"""Compare runs: mean and deviation over seeds, significance of differences, and the examples that flipped."""
 
-from collections.abc import Mapping
+import dataclasses
+import logging
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
+from statistics import mean, stdev
+from typing import Any
 
-from structattn.training.significance import Significance
+import numpy as np
+
+from structattn.errors import ConfigError
+from structattn.options.hardware import Hardware
+from structattn.tasks.metrics import Metric
+from structattn.tasks.metrics import metric as get_metric
+from structattn.training.examples import Data, labelled_examples, name_of
+from structattn.training.kept_predictions import (
+    KeptRun,
+    PathLike,
+    answers_of,
+    check_same_examples,
+    read_run,
+    run_folders,
+)
+from structattn.training.prediction_inputs import summary_of
+from structattn.training.run_config import load_config
+from structattn.training.run_folder import RunFolder, RunResult, prediction_rows, read_result
+from structattn.training.significance import Significance, compare_answers
 
 
 @dataclass(frozen=True)
@@ -83,3 +105,165 @@ class Comparison:
     num_examples: int
     groups: tuple[Group, ...]
     differences: tuple[Difference, ...]
+
+
+LOGGER = logging.getLogger("structattn.training")
+
+
+def compare(
+    *groups: PathLike | Sequence[PathLike],
+    metric: str | None = None,
+    split: str | None = None,
+    data: Data | None = None,
+    data_format: str | None = None,
+    parses: str | None = None,
+    hardware: Hardware | None = None,
+    trust_code: bool = False,
+    samples: int = 10_000,
+    seed: int = 0,
+) -> Comparison:
+    """Compare groups of runs on the examples they share: by their own predictions, or on other data.
+
+    Args:
+        *groups: each a run folder, a folder of run folders (one for each seed), or a sequence of run folders.
+        metric: name of a metric; the task's main metric if ``None``.
+        split: ``"dev"``, ``"test"``, or a name under which ``evaluate`` kept predictions; if ``None``, dev where the
+            run has it, otherwise test.
+        data: other data to evaluate the best model of each run on, instead of comparing its own predictions: a file, or
+            examples as for ``structattn.train``. Columns are named as in the training data of the run.
+        data_format: the data format of that file; recognised from the file if ``None``.
+        parses: a CoNLL-U file with trees for sentences that have none.
+        hardware: device and precision of the models; the CPU if ``None``.
+        trust_code: whether an encoder that a folder names as ``module:function`` may be imported and run.
+        samples: number of resamples of each test.
+        seed: random seed of the resampling.
+
+    Raises:
+        ConfigError: if a folder contains no finished run, the runs answered different examples, or the metric does not
+            fit their answers; if both ``split`` and ``data`` are given, or the device is not available.
+        ParseError: with file and line, for malformed data.
+    """
+    if not groups:
+        raise ConfigError("compare expects at least one run folder")
+    if split is not None and data is not None:
+        raise ConfigError("compare expects a split of the runs' own predictions, or other data, not both")
+
+    given = list(data) if isinstance(data, Iterator) else data
+    warned: set[str] = set()  # runs of one system have the same labels
+
+    def read(folder: Path) -> KeptRun:
+        if given is None:
+            return read_run(folder, split)
+        # Comparing predictions that were kept needs no models.
+        from structattn.training.models import load
+
+        model = (hardware or Hardware("cpu")).move(load(folder, trust_code=trust_code))
+        config = load_config(RunFolder(folder).config)
+        settings = dataclasses.replace(config.data, format=data_format, parses=parses)
+        examples = labelled_examples(model.task, given, settings)
+        for warning in summary_of(model, examples, given, format=data_format).warnings:
+            if warning not in warned:
+                LOGGER.warning("warning: %s", warning)
+                warned.add(warning)
+        with (hardware or Hardware("cpu")).autocast():
+            rows = list(prediction_rows(model.evaluate(examples), examples))
+        name = name_of(given)
+        return KeptRun(folder, config, model.task.main_metric.name, name, Path(name), rows)
+
+    runs = [[read(folder) for folder in run_folders(group)] for group in groups]
+    everyone = [run for group in runs for run in group]
+    for run in everyone:
+        check_same_examples(everyone[0], run)
+    chosen = get_metric(metric or everyone[0].metric)
+    gold = answers_of(everyone[0].rows, "gold", chosen, everyone[0].file)
+    answers = [[answers_of(run.rows, "predicted", chosen, run.file) for run in group] for group in runs]
+    found = [
+        _group(name, group, answer, gold, chosen)
+        for name, group, answer in zip(_names(runs), runs, answers, strict=True)
+    ]
+    differences = [
+        Difference(
+            found[0].name,
+            group.name,
+            compare_answers(chosen, gold, first=answers[0], second=answer, samples=samples, seed=seed),
+            _flips(everyone[0].rows, gold, np.stack(answers[0]), second=np.stack(answer)),
+        )
+        for group, answer in zip(found[1:], answers[1:], strict=True)
+    ]
+    return Comparison(chosen.name, everyone[0].split, len(gold), tuple(found), tuple(differences))
+
+
+def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[str, float]]:
+    """Test figures of runs that differ only in their seed, chosen on development data as papers report them.
+
+    Args:
+        results: the results of the runs.
+        main: the metric to choose by.
+
+    Returns:
+        The figures of the best run, and the means over the better half of the runs. Figures that some of the runs lack
+        are left out.
+
+    Example:
+        >>> results = [RunResult(Path(), {"accuracy": dev}, {"accuracy": dev / 2}) for dev in (0.25, 0.75, 0.5)]
+        >>> chosen_on_dev(results, get_metric("accuracy"))
+        {'best of 3 on dev': {'accuracy': 0.375}, 'mean of best 2 on dev': {'accuracy': 0.3125}}
+    """
+    sign = -1 if main.greater_is_better else 1
+    best = sorted(results, key=lambda result: sign * result.metrics[main.name])
+    half = best[: (len(best) + 1) // 2]
+    names = [name for name in best[0].test if all(name in result.test for result in best)]
+    return {
+        f"best of {len(best)} on dev": {name: best[0].test[name] for name in names},
+        f"mean of best {len(half)} on dev": {name: mean(result.test[name] for result in half) for name in names},
+    }
+
+
+def _names(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
+    """The encoder of each group, with as much of its folder as is needed to distinguish groups of one encoder."""
+    encoders = ["+".join(dict.fromkeys(run.config.encoder for run in group)) for group in groups]
+    folders = [group[0].folder if len(group) == 1 else group[0].folder.parent for group in groups]
+    places = [folder.absolute().parts for folder in folders]
+    names: list[str] = []
+    for depth in range(1, max(map(len, places)) + 1):
+        ends = ["/".join(place[-depth:]) for place in places]
+        pairs = list(zip(encoders, ends, strict=True))
+        names = [encoder if end == encoder else f"{encoder} ({end})" for encoder, end in pairs]
+        if len(set(names)) == len(set(zip(encoders, places, strict=True))):
+            break
+    return names
+
+
+def _group(
+    name: str, runs: Sequence[KeptRun], answers: Sequence[np.ndarray], gold: np.ndarray, metric: Metric
+) -> Group:
+    values = tuple(metric.value(gold, answer) for answer in answers)
+    folders = tuple(run.folder for run in runs)
+    deviation = stdev(values) if len(values) > 1 else None
+    chosen: dict[str, dict[str, float]] = {}
+    # Folds have no development data in common.
+    if len(runs) > 1 and runs[0].split == "test" and all(run.config.folds is None for run in runs):
+        chosen = chosen_on_dev([read_result(RunFolder(folder)) for folder in folders], get_metric(runs[0].metric))
+    return Group(name, folders, values, mean(values), deviation, chosen)
+
+
+def _flips(
+    rows: Sequence[Mapping[str, Any]], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray
+) -> tuple[Flip, ...]:
+    """Answers have shape ``(run, example)``; the score of an example is its mean over the runs."""
+    if gold.dtype.kind == "f":
+        change = np.abs(first - gold).mean(0) - np.abs(second - gold).mean(0)
+    else:
+        change = (second == gold).mean(0) - (first == gold).mean(0)
+    order = [index for index in np.argsort(-np.abs(change), kind="stable") if change[index] != 0]
+    return tuple(
+        Flip(
+            str(rows[index]["id"]),
+            tuple(rows[index].get("texts", ())),
+            gold[index].item(),
+            tuple(first[:, index].tolist()),
+            tuple(second[:, index].tolist()),
+            bool(change[index] > 0),
+        )
+        for index in order
+    )

@@ -17,10 +17,10 @@ from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
 from structattn.tasks import Task
-from structattn.tasks.table import GENERATORS
-from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig, load_config
-from structattn.training.folder import RunFolder
+from structattn.tasks.task_table import GENERATORS
 from structattn.training.plan import RunPlan, plan_run
+from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig, load_config
+from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs

@@ -18,9 +18,9 @@ import structattn
 from structattn.data.model_card import Trained, write_card
 from structattn.files.json_yaml import naming_description, read_json, read_yaml, write_json, write_yaml
 from structattn.training import distributed
-from structattn.training.config import FROM_PYTHON
-from structattn.training.folder import RunFolder, plain_values
-from structattn.training.state import preserved_randomness
+from structattn.training.checkpoint import preserved_randomness
+from structattn.training.run_config import FROM_PYTHON
+from structattn.training.run_folder import RunFolder, plain_values
 
 _Result = TypeVar("_Result")
 

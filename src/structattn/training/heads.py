@@ -35,13 +35,13 @@ from structattn.options.hardware import Hardware
 from structattn.syntax import Sentence, read_conllu
 from structattn.tasks import metric
 from structattn.training import distributed
+from structattn.training.checkpoint import preserved_randomness
 from structattn.training.execution import carry_out
-from structattn.training.folder import RunFolder
 from structattn.training.heads_config import Control, PretrainingConfig, heads_optimization
 from structattn.training.loop import Measured, fit
 from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.run_folder import RunFolder
 from structattn.training.sampler import NoisyBatchSampler
-from structattn.training.state import preserved_randomness
 
 LOGGER = logging.getLogger("structattn.training")
 

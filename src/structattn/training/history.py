@@ -17,7 +17,7 @@ from typing import Any, Protocol, runtime_checkable
 from structattn.errors import ParseError
 from structattn.files.json_yaml import naming_description, read_json_lines, read_yaml, write_json_lines
 from structattn.tasks import Metric
-from structattn.training.folder import RunFolder
+from structattn.training.run_folder import RunFolder
 
 LOGGER = logging.getLogger("structattn.training")
 

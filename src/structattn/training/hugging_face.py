@@ -21,7 +21,7 @@ from structattn.data.model_folder import VOCABULARY, read_vocabulary
 from structattn.errors import ConfigError
 from structattn.syntax import Sentence
 from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
-from structattn.tasks.items import Item
+from structattn.tasks.answering import Item
 
 
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here

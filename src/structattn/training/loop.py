@@ -28,8 +28,7 @@ from structattn.files.replacing import replace_folder
 from structattn.tasks import Metric
 from structattn.tasks.memory import explained_memory
 from structattn.training import distributed
-from structattn.training.averaging import Averaging
-from structattn.training.folder import RunFolder
+from structattn.training.checkpoint import Averaging, load_optimizer, random_state, save_optimizer, set_random_state
 from structattn.training.history import (
     History,
     HistoryRow,
@@ -40,8 +39,8 @@ from structattn.training.history import (
 )
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.optimization_config import OptimizationConfig
+from structattn.training.run_folder import RunFolder
 from structattn.training.sampler import BatchSampler
-from structattn.training.state import load_optimizer, random_state, save_optimizer, set_random_state
 
 BATCH_OPTIONS = "optimization.batch_size or data.max_length"
 """The options that make a batch smaller, as errors name them."""

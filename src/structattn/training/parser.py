@@ -18,9 +18,9 @@ from structattn.syntax import Sentence
 from structattn.tasks import metric
 from structattn.training import distributed
 from structattn.training.execution import carry_out
-from structattn.training.folder import RunFolder
 from structattn.training.loop import Learner, Measured, fit
 from structattn.training.parser_config import ParserConfig, parser_optimization
+from structattn.training.run_folder import RunFolder
 from structattn.training.sampler import batch_sampler
 
 _METRICS = ("uas", "las", "las_universal", "tags")

@@ -13,8 +13,8 @@ from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError, ParseError
 from structattn.files.text import FileStart, check_readable, is_pipe, read_start
 from structattn.tasks import Task
-from structattn.tasks.table import DECODERS, TASKS, ModelKind, find_model_kind
-from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig
+from structattn.tasks.task_table import DECODERS, TASKS, ModelKind, find_model_kind
+from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
 
 SPLITS = ("train", "dev", "test")
 

@@ -1,23 +1,138 @@
-"""A fresh model for a configuration and its training data. Nothing is written here."""
+"""A fresh model for a run: the trees that its data lack, word vectors, and first parameters. Nothing is written here.
 
+Reference: Kim et al. (2017), Structured attention networks, sections 4.1 and 4.2 (uniform values), 4.4 (a parsing
+network trained on heads first).
+"""
+
+import dataclasses
 import itertools
 import logging
-from collections.abc import Iterable
+import os
+from collections.abc import Iterable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
+from jaxtyping import Int64
+from torch import Tensor, nn
 
-from structattn.data import PhraseTrees, load_vectors
+from structattn.data import Example, PhraseTrees, load_vectors
+from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.data.word_vectors import find_covered_words, read_dim
-from structattn.errors import ConfigError, ParseError
+from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.files.text import parse_json, read_lines, read_text
+from structattn.layers.evaluation_mode import evaluating
+from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
+from structattn.parsing.parsers import DEFAULT_PARSER
+from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import ModelConfig, TaskModel, model_class
+from structattn.tasks.answering import num_words
 from structattn.training import distributed
-from structattn.training.config import DataConfig, RunConfig
 from structattn.training.examples import Split
-from structattn.training.initial import draw_uniform, has_word_vectors
+from structattn.training.models import load
 from structattn.training.plan import RunPlan
+from structattn.training.run_config import DataConfig, RunConfig
+
+if TYPE_CHECKING:
+    from structattn.layers import WordEmbedding
+    from structattn.tasks import TaskModel
+
+LOGGER = logging.getLogger("structattn.training")
+_TABLES = ("embedder.weight", "embedder.frozen")
+_NORMALISATIONS = (nn.LayerNorm, nn.RMSNorm)
+
+
+@torch.no_grad()
+def draw_uniform(module: nn.Module, bound: float) -> None:
+    """Draw every weight and bias uniformly from ``[-bound, bound]``, with torch's generator.
+
+    The usual initialisation of recurrent networks trained by plain SGD (Sutskever et al. 2014, section 3.4; Kim et
+    al. 2017). Normalisations keep their scale, and the vectors of padding and of unknown words stay zero.
+
+    Args:
+        module: fresh parameters, changed in place.
+        bound: the largest absolute value.
+
+    Raises:
+        ConfigError: if there is a pretrained backbone, which this would overwrite.
+
+    Example:
+        >>> layer = nn.Linear(50, 20)
+        >>> draw_uniform(layer, 0.01)
+        >>> bool(layer.weight.abs().max() <= 0.01), bool(layer.bias.abs().max() > 0.005)
+        (True, True)
+    """
+    for part in module.modules():
+        if getattr(part, "is_pretrained", False):
+            raise ConfigError("optimization.initial_range would overwrite the pretrained backbone of this encoder")
+        if isinstance(part, _NORMALISATIONS):
+            continue
+        for parameter in part.parameters(recurse=False):
+            is_table = isinstance(part, nn.Embedding) or has_word_vectors(part)
+            empty = (parameter == 0).all(-1) if is_table else None
+            parameter.uniform_(-bound, bound)
+            if empty is not None:
+                parameter[empty] = 0.0
+
+
+def start_from(model: "TaskModel", folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
+    """Initialise a model's encoder from that of a saved model of any task.
+
+    Words in both vocabularies get their vectors from the saved model; the others keep their own.
+
+    Args:
+        model: a fresh model.
+        folder: the folder of a model or of a run.
+        trust_code: as in ``load``.
+
+    Raises:
+        ConfigError: if the folder contains no model of a task, or its encoder has a parameter that this one lacks or
+            has in another shape.
+        ParseError: as ``load``.
+    """
+    name, source = os.fspath(folder), load(folder, trust_code=trust_code)
+    if not hasattr(source, "task"):
+        raise ConfigError(f"init: expected the model of a task, {name} contains a {type(source).__name__}")
+    given, own = source.encoder.state_dict(), model.encoder.state_dict()
+    theirs, mine = _words(source), _words(model)
+    by_spelling = () if theirs is None or mine is None else _TABLES
+    parameters = {key: value for key, value in given.items() if key not in by_spelling}
+    for key, value in parameters.items():
+        if key not in own:
+            raise ConfigError(f"init: the encoder of {name} has a parameter {key!r}, which this encoder lacks")
+        if value.shape != own[key].shape:
+            raise ConfigError(
+                f"init: expected {key!r} of shape {tuple(own[key].shape)}, that of {name} has {tuple(value.shape)}; "
+                "are the options and the vectors the same?"
+            )
+    model.encoder.load_state_dict(parameters, strict=False)
+    shared = 0
+    if theirs is not None and mine is not None and source.vocabulary and model.vocabulary:
+        ids = torch.tensor(source.vocabulary.encode(model.vocabulary.words[UNKNOWN_ID + 1 :]), dtype=torch.long)
+        shared = _take_vectors(mine, theirs, ids)
+    LOGGER.info("%d parameters and the vectors of %d words from %s", len(parameters), shared, name)
+
+
+def has_word_vectors(module: object) -> bool:
+    """Whether a module is a table of word vectors: it has a method ``load_vectors``, ``weight`` and ``frozen``."""
+    return hasattr(module, "load_vectors")
+
+
+def _words(model: "TaskModel") -> "WordEmbedding | None":
+    embedder = getattr(model.encoder, "embedder", None)
+    return embedder if has_word_vectors(embedder) else None
+
+
+def _take_vectors(mine: "WordEmbedding", theirs: "WordEmbedding", ids: Int64[Tensor, " word"]) -> int:
+    """Copy the vectors of the words that both tables have, and return their number."""
+    into, source = (torch.cat([one.weight.detach(), one.frozen]) for one in (mine, theirs))
+    if into.shape[1] != source.shape[1]:
+        raise ConfigError(f"init: expected word vectors of {into.shape[1]} numbers, got {source.shape[1]}")
+    known = ids > UNKNOWN_ID
+    into[UNKNOWN_ID + 1 :][known] = source[ids[known]]
+    mine.load_vectors(into)
+    return int(known.sum())
+
 
 LOGGER = logging.getLogger("structattn.training")
 
@@ -136,3 +251,95 @@ def _words_of(source: Path) -> list[str]:
     marks = tuple(mark for mark in ("Ġ", "▁") if any(token.startswith(mark) for token in tokens))
     whole = [token[1:] for token in tokens if token.startswith(marks)] if marks else tokens
     return [word for word in whole if word and not word.startswith("##") and not word.startswith("[")]
+
+
+LOGGER = logging.getLogger("structattn.training")
+
+_TRIED = 64
+
+
+def find_missing_trees(plan: RunPlan, split: Split) -> tuple[Split, MissingTrees | None]:
+    """The data of a run with the trees that its encoder needs, and their finder, ``None`` if no tree was missing.
+
+    Which trees the encoder needs is found by running it on sentences that have none. Phrase trees are derived from
+    dependency trees.
+
+    Raises:
+        ConfigError: for an unknown parser.
+        MissingExtra: if the parser's package is not installed.
+        MissingStructure: if trees are missing and ``data.parser`` is ``none``.
+    """
+    parser = plan.config.data.parser or DEFAULT_PARSER
+    # A tree that is the answer of a task must not be found beforehand, and streamed data have been parsed.
+    if parser == "none" or plan.task.answer == "tree" or plan.config.data.streaming:
+        return split, None
+    needed = _needed_trees(plan, split)
+    if not needed:
+        return split, None
+    find_trees = MissingTrees(parser, structures=needed)
+    find_trees.keep()
+    known: dict[int, Example] = {}
+
+    def completed(examples: Sequence[Example]) -> list[Example]:
+        new = [example for example in examples if id(example) not in known]
+        known.update(zip(map(id, new), find_trees(new), strict=True))
+        return [known[id(example)] for example in examples]
+
+    whole = Split(*(completed(getattr(split, item.name)) for item in dataclasses.fields(Split)))
+    if distributed.is_first_process():
+        find_trees.log(LOGGER, "--data.parser")
+    return whole, find_trees
+
+
+def _needed_trees(plan: RunPlan, split: Split) -> frozenset[str]:
+    """The trees that the model asks for when sentences lack them; stand-ins replace those that can be parsed."""
+    # The shortest of each kind comes last, so it is the one that is kept and encoded.
+    longest_first = sorted((*split.train, *split.dev, *split.test), key=num_words, reverse=True)
+    by_missing = {_missing(example): example for example in longest_first}
+    bare = [example for missing, example in by_missing.items() if missing]
+    if not bare:
+        return frozenset()
+    # The labels of phrases that a model is trained on are answers too.
+    findable = {"dependency"} if (plan.config.data.phrases or plan.task.phrases) != "none" else set(STRUCTURES)
+    # Vectors and most of the examples make no difference here, and take time to read.
+    wordless = dataclasses.replace(plan.config.data, vectors=None, vectors_size=None, frozen=DataConfig.frozen)
+    without_vectors = plan.with_config(data=wordless)
+    of_each_label = list({str(example.label): example for example in split.train}.values())[:_TRIED]
+    needed: frozenset[str] = frozenset()
+    while True:
+        few, tried = ([_with_stand_ins(one, needed) for one in some] for some in (of_each_label, bare))
+        both = [*few, *tried]
+        try:
+            _try(tried, without_vectors, Split(both, both, both), split)
+        except MissingStructure as error:
+            if error.structure in findable - needed:
+                needed |= {error.structure}
+                continue
+        return needed
+
+
+def _try(examples: Sequence[Example], plan: RunPlan, few: Split, whole: Split) -> None:
+    try:
+        model = prepare_model(plan, few)
+    except ConfigError:
+        model = prepare_model(plan, whole)
+    with evaluating(model), torch.no_grad():
+        model(model.collate(examples))
+
+
+def _missing(example: Example) -> frozenset[str]:
+    return frozenset[str]().union(*map(find_missing_structures, example.sentences))
+
+
+def _with_stand_ins(example: Example, structures: frozenset[str]) -> Example:
+    def completed(sentence: Sentence) -> Sentence:
+        chain = DependencyTree(range(len(sentence)), ["dep"] * len(sentence))
+        found: dict[str, Any] = {
+            "dependency": chain,
+            "constituency": ConstituencyTree.from_dependency(sentence.words, chain),
+        }
+        return dataclasses.replace(
+            sentence, **{name: found[name] for name in find_missing_structures(sentence) & structures}
+        )
+
+    return dataclasses.replace(example, sentences=tuple(map(completed, example.sentences)))

@@ -22,19 +22,16 @@ from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
 from structattn.training import distributed
 from structattn.training.batches import BatchesAhead, batches_of
-from structattn.training.config import RunConfig, load_config
+from structattn.training.checkpoint import preserved_randomness, set_seed
 from structattn.training.examples import Split, read_split, summarise_split
 from structattn.training.execution import carry_out, peak_memory
-from structattn.training.folder import RunFolder, prediction_rows
-from structattn.training.initial import start_from
 from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load
 from structattn.training.plan import RunPlan, plan_run
-from structattn.training.preparation import count_parameters, prepare_model
-from structattn.training.result import RunResult, result_of
+from structattn.training.preparation import count_parameters, find_missing_trees, prepare_model, start_from
+from structattn.training.run_config import RunConfig, load_config
+from structattn.training.run_folder import RunFolder, RunResult, prediction_rows, result_of
 from structattn.training.sampler import BatchSampler
-from structattn.training.state import preserved_randomness, set_seed
-from structattn.training.trees import find_missing_trees
 
 LOGGER = logging.getLogger("structattn.training")
 

@@ -20,10 +20,10 @@ from structattn import training
 from structattn.errors import ConfigError, naming, require
 from structattn.files.json_yaml import read_json, read_yaml, write_json
 from structattn.options.checking import suggest
-from structattn.training.config import RunConfig, save_config
-from structattn.training.folder import RunFolder, plain_values
 from structattn.training.history import rank_value
 from structattn.training.plan import plan_run
+from structattn.training.run_config import RunConfig, save_config
+from structattn.training.run_folder import RunFolder, plain_values
 
 Sampler = Literal["tpe", "random"]
 STUDY, BEST = "study.json", "best.yaml"

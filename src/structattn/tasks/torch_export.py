@@ -23,8 +23,8 @@ from structattn.errors import ConfigError, MissingStructure, StructAttnError
 from structattn.files.replacing import replace_bytes
 from structattn.functional.token2token import write_out
 from structattn.layers.evaluation_mode import evaluating
-from structattn.tasks.batch import TaskBatch
 from structattn.tasks.sentence_model import SentenceModel
+from structattn.tasks.task_batch import TaskBatch
 
 #: The file within the program file that describes it.
 DESCRIPTION = "description.json"

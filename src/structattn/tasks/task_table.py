@@ -15,8 +15,8 @@ from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
     from structattn.data import Example
-    from structattn.tasks.decoder import Decoder
-    from structattn.tasks.model import TaskModel
+    from structattn.tasks.decoding import Decoder
+    from structattn.tasks.task_model import TaskModel
 
 _NLI = ("entailment", "neutral", "contradiction")
 _SIMILARITY = ("pearson", "spearman", "mean_squared_error")

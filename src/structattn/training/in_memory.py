@@ -10,13 +10,13 @@ from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.options.checking import suggest
 from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
-from structattn.training.config import FROM_PYTHON, DataConfig, RunConfig
 from structattn.training.examples import Data, examples_of, labelled_examples
-from structattn.training.inputs import inputs_of
+from structattn.training.kept_predictions import check_split, keep_predictions, warn_if_unfinished
 from structattn.training.models import load_task_model
-from structattn.training.result import RunResult
+from structattn.training.prediction_inputs import inputs_of
 from structattn.training.run import run
-from structattn.training.splits import check_split, keep_predictions, warn_if_unfinished
+from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
+from structattn.training.run_folder import RunResult
 
 _PARTS = ("train", "dev", "test")
 

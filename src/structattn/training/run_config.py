@@ -17,7 +17,7 @@ from structattn.errors import ConfigError, naming
 from structattn.files.json_yaml import read_yaml, write_yaml
 from structattn.options.checking import Option, check, check_choices, explain
 from structattn.options.sections import check_sections
-from structattn.tasks.config import ClassifierConfig, DecoderConfig
+from structattn.tasks.answer_config import ClassifierConfig, DecoderConfig
 from structattn.training.optimization_config import OptimizationConfig, RunSettings
 
 if TYPE_CHECKING:

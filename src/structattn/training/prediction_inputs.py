@@ -14,8 +14,8 @@ from structattn.data.data_summary import DataSummary, summarise
 from structattn.data.readers.formats import list_files, match_files, read_examples, recognise_format
 from structattn.errors import ParseError, source_name
 from structattn.files.text import Source, is_pipe, read_lines
-from structattn.training.config import DataConfig
 from structattn.training.examples import Data, examples_of, is_file, name_of
+from structattn.training.run_config import DataConfig
 
 if TYPE_CHECKING:
     from structattn.tasks import TaskModel

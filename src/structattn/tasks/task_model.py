@@ -16,9 +16,8 @@ from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.encoder_table import encoder_options
-from structattn.tasks.config import ClassifierConfig, DecoderConfig
-from structattn.tasks.items import Item, checked_examples, num_words
-from structattn.tasks.prediction import Evaluation, Prediction
+from structattn.tasks.answer_config import ClassifierConfig, DecoderConfig
+from structattn.tasks.answering import Evaluation, Item, Prediction, checked_examples, num_words
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:

@@ -7,7 +7,7 @@ from pathlib import Path
 from structattn.errors import ConfigError
 from structattn.options.checking import suggest
 from structattn.tasks.metrics import metric as get_metric
-from structattn.training.predictions import (
+from structattn.training.kept_predictions import (
     KeptRun,
     PathLike,
     answers_of,
