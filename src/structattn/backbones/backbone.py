@@ -98,8 +98,14 @@ class PretrainedBackbone(nn.Module):
     ) -> "PretrainedBackbone":
         """Load model and tokenizer from a folder; nothing is downloaded.
 
+        Args:
+            folder: the model's folder, with a fast tokenizer.
+            layer: which layer's states to take, as an index into the model's ``hidden_states``.
+            is_frozen: keep the parameters as they are.
+            keep_states: cache the states of every text in memory.
+
         Raises:
-            ConfigError: if the folder does not exist or contains no model, or as for the class.
+            ConfigError: if the folder does not exist or contains no model, or the model does not fit, see the class.
             MissingExtra: if transformers is not installed.
         """
         from structattn.backbones.backbone_files import load_backbone
@@ -130,7 +136,11 @@ class PretrainedBackbone(nn.Module):
         return subwords.to(self.device if device is None else device)
 
     def save_skeleton(self, folder: Path) -> None:
-        """Write the configuration and tokenizer, but no parameters: enough to rebuild the backbone and load them."""
+        """Write the configuration and tokenizer, but no parameters: enough to rebuild the backbone and load them.
+
+        Args:
+            folder: the folder to write.
+        """
         config: Any = self.model.config
         config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
@@ -172,7 +182,11 @@ class PretrainedBackbone(nn.Module):
         return F.pad(padded, (0, 0, 0, subwords.ids.shape[1] - padded.shape[1]))
 
     def output(self, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
-        """States as the backbone returns them, arbitrary at padding."""
+        """States as the backbone returns them, arbitrary at padding.
+
+        Args:
+            subwords: texts as subwords.
+        """
         with torch.set_grad_enabled(torch.is_grad_enabled() and not self.is_frozen):
             output: Any = self.model(**self.inputs(subwords), output_hidden_states=self.layer != -1)
         states: Tensor = output.last_hidden_state if self.layer == -1 else output.hidden_states[self.layer]

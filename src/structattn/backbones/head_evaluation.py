@@ -42,6 +42,10 @@ class RelationReport:
         neighbours: the same share for a baseline that joins neighbouring words for ``arc``, and takes the next word as
             the head for ``head`` and ``child``.
         accuracy: for each head, the share of nodes with a relation whose best-scored other node is related.
+
+    Example:
+        >>> RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6, 0.8)).metrics()["accuracy"]
+        0.7
     """
 
     mean_squared_error: float
@@ -53,12 +57,7 @@ class RelationReport:
     accuracy: tuple[float, ...]
 
     def metrics(self) -> dict[str, float]:
-        """The metrics that are not ``None``, by name; the accuracy is the mean over heads.
-
-        Example:
-            >>> RelationReport(0.07, 0.1, 0.09, 0.8, None, None, (0.6, 0.8)).metrics()["accuracy"]
-            0.7
-        """
+        """The metrics that are not ``None``, by name; the accuracy is the mean over heads."""
         values = {**self.to_dict(), "accuracy": fmean(self.accuracy) if self.accuracy else None}
         return {name: value for name, value in values.items() if value is not None}
 
@@ -69,6 +68,9 @@ class RelationReport:
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "RelationReport":
         """The inverse of ``to_dict``.
+
+        Args:
+            values: plain values by name.
 
         Example:
             >>> RelationReport.from_dict({**RelationReport(0.1, 0.1, 0.1, 0.5, None, None, ()).to_dict(), "area": None})
@@ -96,6 +98,16 @@ def evaluate_heads(
 
     Raises:
         ValueError: if there are no sentences.
+
+    Example:
+        >>> from structattn.syntax import DependencyTree, Sentence
+        >>> kids = Sentence(["kids", "wash"], dependency=DependencyTree([2, 0]))
+        >>> words, yes = torch.tensor([[0, 1]]), torch.ones(1, 2, dtype=torch.bool)
+        >>> subwords = SubwordBatch(words, yes, words, yes, words * 0, yes, ~yes[:, 0], ((kids,),))
+        >>> config = HydraConfig(num_heads=2)
+        >>> loss, reports = evaluate_heads(RelationHeads(4, 2), config, [(subwords, torch.zeros(1, 2, 4))])
+        >>> loss, reports["arc"].attachment
+        (0.5, 1.0)
     """
     gathered = {name: _Counts() for name in config.relations}
     total, count, sentences = 0.0, 0, 0

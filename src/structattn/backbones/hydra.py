@@ -117,14 +117,26 @@ class HydraModel(nn.Module):
     def hydra_scores(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> Float[Tensor, "batch head subword subword"]:
-        """The heads' raw scores ``M^h``, rows are queries. Finite but meaningless at padding."""
+        """The heads' raw scores ``M^h``, rows are queries. Finite but meaningless at padding.
+
+        Args:
+            input_ids: subword ids, ``(batch, subword)``.
+            attention_mask: 1 at subwords, 0 at padding, ``(batch, subword)``; no padding if ``None``.
+            **inputs: whatever else the backbone takes.
+        """
         states, _ = self.backbone_states(input_ids, attention_mask, **inputs)
         return self.hydra.heads.scores(states)
 
     def backbone_states(
         self, input_ids: Tensor | None = None, attention_mask: Tensor | None = None, **inputs: Any
     ) -> tuple[Float[Tensor, "batch subword dim"], Bool[Tensor, "batch subword"]]:
-        """The states that the heads read, and the mask of real ones."""
+        """The states that the heads read, and the mask of real ones.
+
+        Args:
+            input_ids: subword ids, ``(batch, subword)``.
+            attention_mask: 1 at subwords, 0 at padding, ``(batch, subword)``; no padding if ``None``.
+            **inputs: whatever else the backbone takes.
+        """
         arguments = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         mask, above = self._mask(arguments), find_layer_above(self.base, self.hydra_config.layer)
         inner = {} if above is None else {"output_hidden_states": True}
@@ -142,7 +154,13 @@ class HydraModel(nn.Module):
             self.is_enabled = was_enabled
 
     def freeze(self, *parts: str) -> "HydraModel":
-        """Freeze some parameters: ``backbone``, ``heads`` (queries and keys) or the whole ``layer``.
+        """Freeze some parameters.
+
+        Args:
+            parts: ``backbone``, ``heads`` (queries and keys) or the whole ``layer``.
+
+        Returns:
+            The model itself.
 
         Raises:
             ConfigError: for another name.
@@ -182,7 +200,12 @@ class HydraModel(nn.Module):
 
     @classmethod
     def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":
-        """Add the heads of an adapter folder to a backbone; see ``add_heads``."""
+        """Add the heads of an adapter folder to a backbone; see ``add_heads``.
+
+        Args:
+            base: the backbone, or a model with a task's classifier, whose backbone is taken.
+            folder: the folder.
+        """
         return add_heads(base, folder)
 
     def _is_requested(self, name: str, inputs: dict[str, Any]) -> bool:

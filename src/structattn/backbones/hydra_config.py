@@ -132,8 +132,11 @@ class HydraConfig:
     def from_dict(cls, values: Mapping[str, Any]) -> "HydraConfig":
         """The inverse of ``to_dict``.
 
+        Args:
+            values: options by name; defaults for those that are missing.
+
         Raises:
-            ConfigError: for an unknown key.
+            ConfigError: for an unknown name.
 
         Example:
             >>> HydraConfig.from_dict(HydraConfig(num_heads=4).to_dict()) == HydraConfig(num_heads=4)

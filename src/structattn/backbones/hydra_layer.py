@@ -74,7 +74,13 @@ class HydraLayer(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"], *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch node dim"], Float[Tensor, "batch head node node"] | None]:
-        """Attend and join; the weights are those before dropout, or ``None`` unless ``need_weights``."""
+        """Attend and join.
+
+        Args:
+            states: what the heads read.
+            mask: which of them are real.
+            need_weights: also return the weights, as they are before dropout.
+        """
         scores = self.heads.scores(states)
         weights = relation_attention(scores, mask)
         values = self.value(states).unflatten(-1, (self.heads.num_heads, self.heads.head_dim)).transpose(1, 2)

@@ -110,6 +110,16 @@ def load_injection(
         ParseError: if a file is missing or damaged.
         ConfigError: if it was written for another kind of model or another number of heads, or names code that is not
             trusted; if the priors cannot be injected into this model, see :func:`inject`.
+
+    Example:
+        >>> import tempfile
+        >>> from transformers import BertConfig, BertModel
+        >>> model = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> folder = tempfile.mkdtemp()
+        >>> injected = inject(model, ["forward", "word"])
+        >>> injected.save_pretrained(folder)
+        >>> load_injection(injected.remove(), folder).prior.head_names
+        ('forward', 'word')
     """
     from structattn.data.model_config import read_model_config
     from structattn.data.tensors import load_tensors

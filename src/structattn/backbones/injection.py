@@ -61,6 +61,13 @@ class InjectedModel(nn.Module):
     Raises:
         ConfigError: if the model is a decoder or of a kind whose scores cannot be reached, or the bias did not reach
             them.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from structattn.priors import Forward
+        >>> model = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> InjectedModel(model, Forward(), layers=[0]).remove() is model
+        True
     """
 
     #: The sentences of a pair are one text.
@@ -121,6 +128,9 @@ class InjectedModel(nn.Module):
     def tokenize(self, texts: "SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]") -> SubwordBatch:
         """Sentences, or pairs of them, as subwords.
 
+        Args:
+            texts: a sentence each, or several that are read as one text; or a batch of sentences.
+
         Raises:
             ConfigError: without a tokenizer.
         """
@@ -152,7 +162,11 @@ class InjectedModel(nn.Module):
         return subword_maps(subwords, weights, self.tokenizer, texts, priors=self.prior.head_names, allowed=allowed)
 
     def collate_words(self, subwords: SubwordBatch) -> SentenceBatch:
-        """The words of each text as one sentence, which the prior reads."""
+        """The words of each text as one sentence, which the prior reads.
+
+        Args:
+            subwords: texts as subwords, with their sentences.
+        """
         from structattn.data import Vocabulary, collate, join_sentences
 
         return collate([join_sentences(parts) for parts in subwords.sentences], Vocabulary([])).to(subwords.device)
@@ -181,6 +195,9 @@ class InjectedModel(nn.Module):
 
     def subword_weights(self, subwords: SubwordBatch) -> dict[str, Float[Tensor, "batch head subword subword"]]:
         """The weights of every layer with priors, by the path of its attention module; computed ``eager``.
+
+        Args:
+            subwords: texts as subwords.
 
         Raises:
             StructAttnError: if the model returned none although it runs ``eager``.

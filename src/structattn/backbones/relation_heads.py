@@ -75,8 +75,12 @@ class RelationHeads(nn.Module):
     ) -> Float[Tensor, ""]:
         """The loss of the scores against the relation, see :func:`relation_loss`.
 
-        A relation of shape ``(batch, node, node)``, numbers or bool, is every head's target; one of
-        ``(batch, head, node, node)`` gives each head its own.
+        Args:
+            states: one state per node.
+            relation: numbers or bool: one target for all heads, or one for each.
+            mask: which nodes count.
+            objective: ``mse``, ``bce``, ``ce`` or ``kl``.
+            reduction: mean over ``sentences`` or over ``pairs`` of nodes.
         """
         return relation_loss(self.scores(states), relation, mask, objective=objective, reduction=reduction)
 

@@ -22,6 +22,10 @@ class RelationTargets:
         relation: one matrix for each relation of the configuration.
         mask: the nodes that count: subwords, or words where ``over_words``.
         over_words: whether nodes are words, each the mean of its subwords.
+
+    Example:
+        >>> RelationTargets(torch.zeros(1, 1, 2, 2), torch.ones(1, 2, dtype=torch.bool)).over_words
+        False
     """
 
     relation: Float[Tensor, "batch relation node node"]

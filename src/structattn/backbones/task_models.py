@@ -142,9 +142,13 @@ class HydraModelForSequenceClassification(_HydraTaskModel):
         labels: Tensor | None = None,
         **inputs: Any,
     ) -> Any:
-        """A ``SequenceClassifierOutput``; ``labels`` are class numbers, or scores where there is one output.
+        """A ``SequenceClassifierOutput``.
 
-        Labels of shape ``(batch, 1)`` are read as ``(batch,)``.
+        Args:
+            input_ids: subword ids, ``(batch, subword)``.
+            attention_mask: 1 at subwords, 0 at padding, ``(batch, subword)``; no padding if ``None``.
+            labels: class numbers, or scores where there is one output; ``(batch,)`` or ``(batch, 1)``.
+            **inputs: whatever else the backbone takes.
 
         Raises:
             ValueError: if there is not one score per text.
@@ -167,6 +171,14 @@ class HydraModelForTokenClassification(_HydraTaskModel):
         hydra: the backbone with its heads.
         num_labels: number of classes.
         dropout: on the states.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from structattn.backbones import HydraConfig, add_heads
+        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> model = HydraModelForTokenClassification(add_heads(backbone, HydraConfig(num_heads=2)), 3)
+        >>> model(input_ids=torch.tensor([[2, 5, 3]]), labels=torch.tensor([[-100, 1, -100]])).logits.shape
+        torch.Size([1, 3, 3])
     """
 
     kind: ClassVar[str] = "hydra_token_classification"
@@ -184,7 +196,14 @@ class HydraModelForTokenClassification(_HydraTaskModel):
         labels: Tensor | None = None,
         **inputs: Any,
     ) -> Any:
-        """A ``TokenClassifierOutput``; the loss is the mean over tokens that count, zero if none does."""
+        """A ``TokenClassifierOutput``; the loss is the mean over tokens that count, zero if none does.
+
+        Args:
+            input_ids: subword ids, ``(batch, subword)``.
+            attention_mask: 1 at subwords, 0 at padding, ``(batch, subword)``; no padding if ``None``.
+            labels: class numbers, -100 at tokens that do not count, ``(batch, subword)``.
+            **inputs: whatever else the backbone takes.
+        """
         states = self._states(input_ids, attention_mask, inputs)
         logits = self.classifier(self.dropout(states))
         loss = None
@@ -199,6 +218,14 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
 
     Args:
         hydra: the backbone with its heads.
+
+    Example:
+        >>> from transformers import BertConfig, BertModel
+        >>> from structattn.backbones import HydraConfig, add_heads
+        >>> backbone = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
+        >>> model = HydraModelForQuestionAnswering(add_heads(backbone, HydraConfig(num_heads=2)))
+        >>> model(input_ids=torch.tensor([[2, 5, 3]])).start_logits.shape
+        torch.Size([1, 3])
     """
 
     kind: ClassVar[str] = "hydra_question_answering"
@@ -218,6 +245,13 @@ class HydraModelForQuestionAnswering(_HydraTaskModel):
         """A ``QuestionAnsweringModelOutput``; the loss is the mean of the cross-entropies of both ends.
 
         Padding is never an end. A window without the answer has both ends at its first token.
+
+        Args:
+            input_ids: subword ids, ``(batch, subword)``.
+            attention_mask: 1 at subwords, 0 at padding, ``(batch, subword)``; no padding if ``None``.
+            start_positions: the first token of each answer, ``(batch,)``.
+            end_positions: the last token of each answer, ``(batch,)``.
+            **inputs: whatever else the backbone takes.
         """
         states = self._states(input_ids, attention_mask, inputs)
         start, end = self.classifier(states).unbind(-1)

@@ -56,7 +56,7 @@ class GivenHead(nn.Module):
 
 
 class Decomposable(nn.Module):
-    r"""The contextualizer of pairs: Parikh et al. (2016), equations 1 to 4.
+    """The contextualizer of pairs: Parikh et al. (2016), equations 1 to 4.
 
     ``x = [W a; inside(a, W a)]``, ``e_ij = F(x_i) . F(y_j)``, ``beta_i = sum_j softmax_j(e_ij) y_j``,
     ``alpha_j = sum_i softmax_i(e_ij) x_i``, ``v_i = G([x_i; beta_i])``, ``w_j = G([y_j; alpha_j])``. The states are
@@ -69,6 +69,12 @@ class Decomposable(nn.Module):
             from the word vectors, and the values are the projected words, as in Kim et al. (2017), section 4.4. Nothing
             if ``None``.
         dropout: before each linear map of ``F`` and ``G``.
+
+    Example:
+        >>> import structattn as sa
+        >>> first, second = (sa.collate([sa.Sentence([word])], sa.Vocabulary(["a", "b"])) for word in "ab")
+        >>> Decomposable(3, 4)(torch.ones(1, 2, 3), first, second).states.shape
+        torch.Size([1, 2, 8])
     """
 
     def __init__(self, width: int, dim: int, *, inside: nn.Module | None = None, dropout: float = 0.0) -> None:

@@ -43,7 +43,12 @@ class RecursiveNetwork(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """A state for every node, words first; the pooler reads the roots."""
+        """A state for every node, words first; the pooler reads the roots.
+
+        Args:
+            states: the words.
+            batch: the sentences, each with a tree.
+        """
         trees = batch.require(self.structure, wanted_by=f"RecursiveNetwork({self.structure!r})")
         return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=trees.roots())
 

@@ -32,6 +32,11 @@ class Encoding:
         mask: ``True`` where a node is real. Padded states are zero.
         vector: one vector per sentence; ``None`` before pooling.
         pool_mask: nodes the pooler reads, such as the roots of trees; all real ones if ``None``.
+
+    Example:
+        >>> encoding = Encoding(torch.zeros(1, 2, 4), torch.tensor([[True, False]]))
+        >>> encoding.states.shape, encoding.vector
+        (torch.Size([1, 2, 4]), None)
     """
 
     states: Float[Tensor, "batch node dim"]
@@ -108,7 +113,17 @@ class SentenceEncoder(SavedModel):
         return dict(self.description)
 
     def write_files(self, folder: Path) -> dict[str, Any]:
-        """Save what the encoder read from folders, such as a tokenizer; the configuration then names the copies."""
+        """Save what the encoder read from folders, such as a tokenizer; the configuration then names the copies.
+
+        Args:
+            folder: the model's folder.
+
+        Returns:
+            The configuration.
+
+        Raises:
+            ConfigError: if the encoder was not made by ``build``.
+        """
         config = self.config
         options, embedder = dict(config["options"]), config["embedder"]
         if (write_embedder := getattr(self.embedder, "write_files", None)) is not None:
@@ -121,7 +136,12 @@ class SentenceEncoder(SavedModel):
         return {**config, "options": options, "embedder": embedder}
 
     def embed(self, batch: SentenceBatch, *following: SentenceBatch) -> Float[Tensor, "batch node dim"]:
-        """The states that the contextualizer reads, for the arguments of ``forward``."""
+        """The states that the contextualizer reads.
+
+        Args:
+            batch: sentences.
+            following: the sentences that follow in each text, for encoders that read pairs together.
+        """
         states: Tensor = self.embedder(batch, *following)
         mask = torch.cat([sentences.mask for sentences in (batch, *following)], 1)
         # The state of a whole text is never padding, even if the text has no words.
@@ -237,6 +257,12 @@ class NoContext(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch node dim"], batch: SentenceBatch, *following: SentenceBatch
     ) -> Encoding:
-        """Return the states as they are; padded states are zero."""
+        """Return the states as they are; padded states are zero.
+
+        Args:
+            states: the nodes.
+            batch: the sentences.
+            following: the sentences that follow in each text.
+        """
         mask = batch.mask if self.nodes == "words" else torch.ones_like(states[..., 0], dtype=torch.bool)
         return Encoding(masked_states(states, mask), mask)

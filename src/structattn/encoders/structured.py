@@ -82,11 +82,21 @@ class ConcatContext(nn.Module):
     def read(
         self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch
     ) -> Float[Tensor, "batch word attended"]:
-        """The states that are attended to."""
+        """The states that are attended to.
+
+        Args:
+            states: the words.
+            batch: the sentences.
+        """
         return states if self.below is None else self.below.read(states, batch.mask)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """Compute ``[x_j; context_j]`` for every word; padded states are zero."""
+        """Compute ``[x_j; context_j]`` for every word; padded states are zero.
+
+        Args:
+            states: the words.
+            batch: the sentences.
+        """
         states = self.read(states, batch)
         if self.attention is not None:
             context, _ = self.attention(states, batch)

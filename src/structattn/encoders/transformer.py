@@ -85,7 +85,12 @@ class TransformerLayer(nn.Module):
         self.around_attention, self.around_feed_forward = residuals
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Float[Tensor, "batch word dim"]:
-        """Contextualise once more."""
+        """Contextualise once more.
+
+        Args:
+            states: the words, or other nodes.
+            batch: the sentences.
+        """
         states = self.around_attention(states, lambda inner: self.attention(inner, batch)[0])
         transformed: Tensor = self.around_feed_forward(states, self.feed_forward)
         return transformed
@@ -93,6 +98,10 @@ class TransformerLayer(nn.Module):
 
 class NormFirst(nn.Module):
     """``x + dropout(f(LayerNorm(x)))`` (Xiong et al. 2020): trains without warming up the learning rate.
+
+    Args:
+        dim: width of the states.
+        dropout: on the update.
 
     Example:
         >>> import torch
@@ -116,6 +125,10 @@ class NormFirst(nn.Module):
 class NormLast(nn.Module):
     """``LayerNorm(x + dropout(f(x)))`` (Vaswani et al. 2017).
 
+    Args:
+        dim: width of the states.
+        dropout: on the update.
+
     Example:
         >>> import torch
         >>> NormLast(2)(torch.tensor([1.0, 3.0]), lambda states: 0 * states)
@@ -130,7 +143,7 @@ class NormLast(nn.Module):
     def forward(
         self, states: Float[Tensor, "*batch dim"], sublayer: Callable[[Tensor], Tensor]
     ) -> Float[Tensor, "*batch dim"]:
-        """Apply the sublayer, add, normalise."""
+        """Apply the sublayer to the states, add, normalise."""
         total: Tensor = self.norm(states + self.dropout(sublayer(states)))
         return total
 

@@ -35,6 +35,11 @@ class Accumulation:
         max_vertical: size of the vertical embedding table; 0 for none.
         max_horizontal: size of the horizontal embedding table; 0 for none.
         mode: ``paper``, or ``ref`` for the arithmetic of the published code.
+
+    Example:
+        >>> from structattn.layers import WordEmbedding
+        >>> tree_transformer(WordEmbedding(4, 64), accumulation=Accumulation(max_vertical=0)).output_dim
+        64
     """
 
     max_vertical: int = 50
@@ -81,7 +86,12 @@ class TreeTransformer(nn.Module):
         self.last = last
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """A state for every node, words first; the pooler reads the roots."""
+        """A state for every node, words first; the pooler reads the roots.
+
+        Args:
+            states: the words.
+            batch: the sentences, each with a phrase tree.
+        """
         trees = batch.require("constituency", wanted_by="TreeTransformer")
         words = self.positions(self.norm(states))
         nodes = self.dropout(torch.cat((words, self._phrases(trees).to(words.dtype)), dim=1))

@@ -130,7 +130,12 @@ class MultiHeadAttention(nn.Module):
         states: Float[Tensor, "batch word dim"],
         batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
     ) -> Bool[Tensor, "batch #head word word"]:
-        """Which keys each query may attend to, for the arguments of ``forward``. Padding is neither query nor key."""
+        """Which keys each query may attend to. Padding is neither query nor key.
+
+        Args:
+            states: the words' states.
+            batch: the sentences; a word mask is enough unless the prior reads more, and ``None`` means no padding.
+        """
         batch = resolve_batch(states, batch, wanted_by="MultiHeadAttention")
         return _allowed(self._prior_value(batch), batch)
 

@@ -132,7 +132,11 @@ class ChainScorer(Scorer):
         return StepReader(StepMaps(self.dim, self.num_steps, self.dim))
 
     def queries(self, query: Float[Tensor, "batch query_dim"]) -> Float[Tensor, "batch step query_dim"]:
-        """The queries of all steps: ``u^{k+1} = Q u^k``."""
+        """The queries of all steps: ``u^{k+1} = Q u^k``.
+
+        Args:
+            query: the first of them, ``u^1``.
+        """
         queries = [query]
         while len(queries) < self.num_steps:
             queries.append(self.next_query(queries[-1]))
@@ -181,6 +185,15 @@ class StepReader(Reader):
         values: Float[Tensor, "batch *step fact value"],
         mask: Bool[Tensor, "batch fact"] | None,
     ) -> tuple[Float[Tensor, "batch output"], Float[Tensor, "batch 1 step fact"]]:
-        """The sum of what the steps select."""
+        """The sum of what the steps select.
+
+        Args:
+            parts: for each step the weight of each fact.
+            values: the facts, or those of each step.
+            mask: which facts are real; not needed, as others have no weight.
+
+        Returns:
+            The output, and the weights.
+        """
         output = (parts.unsqueeze(-2) @ self.values(values)).squeeze(-2).sum(1)
         return output, parts.unsqueeze(1)

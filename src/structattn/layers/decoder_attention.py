@@ -60,14 +60,25 @@ class CrossAttention(nn.Module):
         self.dropout = dropout
 
     def source(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"]) -> CrossSource:
-        """The keys, values and mask of a source, computed once for all targets."""
+        """The keys, values and mask of a source, computed once for all targets.
+
+        Args:
+            states: states of the source's nodes.
+            mask: which of them are real.
+        """
         keys, values = _heads(self.of_source(masked_states(states, mask)), 2, self.num_heads)
         return CrossSource(keys, values, mask)
 
     def forward(
         self, targets: Float[Tensor, "batch target dim"], source: CrossSource, *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch target dim"], Float[Tensor, "batch head target node"] | None]:
-        """Attend; the weights are those before dropout, or ``None`` if not requested."""
+        """Attend.
+
+        Args:
+            targets: states that attend.
+            source: the result of ``source``.
+            need_weights: also return the weights, as they are before dropout.
+        """
         (queries,) = _heads(self.of_queries(targets), 1, self.num_heads)
         heads, weights = attention(
             queries,
@@ -111,14 +122,26 @@ class CausalAttention(nn.Module):
         self.dropout = dropout
 
     def empty_cache(self, rows: int) -> Float[Tensor, "row 2 head 0 channel"]:
-        """The cache before the first step: keys and values of no step."""
+        """The cache before the first step: keys and values of no step.
+
+        Args:
+            rows: number of sequences.
+        """
         weight = self.output.weight
         return weight.new_zeros(rows, 2, self.num_heads, 0, weight.shape[0] // self.num_heads)
 
     def forward(
         self, states: Float[Tensor, "row step dim"], cache: Float[Tensor, "row 2 head past channel"]
     ) -> tuple[Float[Tensor, "row step dim"], Float[Tensor, "row 2 head total channel"]]:
-        """Attend, and add the keys and values of these steps to the cache."""
+        """Attend, and add the keys and values of these steps to the cache.
+
+        Args:
+            states: the next steps of each sequence.
+            cache: keys and values of the steps before; that of ``empty_cache`` at first.
+
+        Returns:
+            The output at these steps, and the new cache.
+        """
         queries, *new_pairs = _heads(self.project(states), 3, self.num_heads)
         cache = torch.cat((cache, torch.stack(new_pairs, 1)), dim=3)
         total, new = cache.shape[3], states.shape[1]
@@ -194,7 +217,13 @@ class TreeCrossAttention(nn.Module):
     def forward(
         self, targets: Float[Tensor, "batch target dim"], source: CrossSource, *, need_weights: bool = False
     ) -> tuple[Float[Tensor, "batch target dim"], Float[Tensor, "batch head target node"] | None]:
-        """Attend; the weights are those before dropout, or ``None`` if not requested."""
+        """Attend.
+
+        Args:
+            targets: states that attend.
+            source: the result of ``source``.
+            need_weights: also return the weights, as they are before dropout.
+        """
         attended: tuple[Tensor, Tensor | None] = self.attention(targets, source, need_weights=need_weights)
         return attended
 

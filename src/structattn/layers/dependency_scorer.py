@@ -84,7 +84,12 @@ class CountedPositions(nn.Module):
     def forward(
         self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]
     ) -> Float[Tensor, "batch word axis"]:
-        """The sum up to every word, its own step included; padding adds none."""
+        """The sum up to every word, its own step included.
+
+        Args:
+            states: the words.
+            mask: which of them are real; padding adds no step.
+        """
         return torch.tanh(self.steps(states)).masked_fill(~mask.unsqueeze(-1), 0.0).cumsum(1)
 
 
@@ -144,7 +149,12 @@ class DependencyScorer(Scorer):
         return HeadReader(self.dim)
 
     def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
-        """A distribution over the heads of the words; the state of the root comes first."""
+        """A distribution over the heads of the words.
+
+        Args:
+            states: that of the root, then those of the words.
+            mask: which words count; these come first.
+        """
         # The head is the first of the pair, as in the paper; rows are words here.
         lengths = mask.sum(-1)
         words, positions = states[:, 1:], None
@@ -204,7 +214,16 @@ class HeadReader(Reader):
         values: Float[Tensor, "batch word value"],
         mask: Bool[Tensor, "batch word"] | None,
     ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch 1 word word"]]:
-        """What each word reads from its head, and from its children."""
+        """What each word reads from its head, and from its children.
+
+        Args:
+            parts: for each word the weight of each head, that of the root first.
+            values: the words' values.
+            mask: which words are real; not needed, as others have no head.
+
+        Returns:
+            The output, and the weights of words as heads.
+        """
         root = self._value_of_root
         if values.shape[-1] != len(root):
             raise ValueError(f"HeadReader expects values of width {len(root)}, got {values.shape[-1]}")

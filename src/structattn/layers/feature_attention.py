@@ -102,7 +102,12 @@ class Token2Token(nn.Module):
         states: Float[Tensor, "batch word dim"],
         batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
     ) -> Bool[Tensor, "batch 1 word word"]:
-        """Which keys each query may attend to, for the arguments of ``forward``. Padding is neither query nor key."""
+        """Which keys each query may attend to. Padding is neither query nor key.
+
+        Args:
+            states: the words' states.
+            batch: the sentences; their mask is enough unless the prior reads more, and ``None`` means no padding.
+        """
         return self._allowed(resolve_batch(states, batch, wanted_by="Token2Token")).unsqueeze(1)
 
     def _allowed(self, batch: SentenceBatch) -> Tensor:
@@ -215,7 +220,13 @@ class Source2Token(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool the real states, all of them if ``mask`` is ``None``; without any, the vector is zero."""
+        """Pool the states of each sentence.
+
+        Args:
+            states: states of words or other nodes.
+            mask: which of them are real, or the batch; all if ``None``.
+            need_weights: also return the weights, which sum to one over the real states, feature by feature.
+        """
         mask = resolve_mask(states, mask, wanted_by=type(self).__name__)
         return _pool(states, mask, self.scorer, need_weights=need_weights)
 
@@ -250,7 +261,7 @@ class AdditivePooling(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool the real states, all of them if ``mask`` is ``None``; the weights repeat over the features."""
+        """Pool; the weights repeat over the features. See :class:`Source2Token` for the arguments."""
         mask = resolve_mask(states, mask, wanted_by=type(self).__name__)
         return _pool(states, mask, self.scorer, need_weights=need_weights)
 

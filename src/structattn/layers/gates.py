@@ -46,7 +46,16 @@ class FusionGate(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch query dim"], Float[Tensor, "batch query dim"] | None]:
-        """Mix ``input`` and ``update``; the second result is the gate, or ``None`` if not requested."""
+        """Mix input and update.
+
+        Args:
+            input: the input of the layer.
+            update: what the layer made of it.
+            need_weights: also return the gate.
+
+        Returns:
+            The mixture, and the gate or ``None``.
+        """
         # The biases are summed first: they are vectors, which the scores are not.
         bias: Tensor = self.bias
         for linear in (self.from_input, self.from_update):
@@ -89,7 +98,7 @@ class ProjectedFusionGate(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch query dim"], Float[Tensor, "batch query dim"] | None]:
-        """Project both, then mix; the second result is the gate, or ``None`` if not requested."""
+        """Project both, then mix them; see :class:`FusionGate` for the arguments."""
         mixed: tuple[Tensor, Tensor | None] = self.gate(
             self.project_input(input), self.project_update(update), need_weights=need_weights
         )

@@ -49,7 +49,13 @@ class AttentivePooling(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; the weights sum to one over the real states, feature by feature."""
+        """Pool the states of each sentence.
+
+        Args:
+            states: states of words or other nodes.
+            mask: which of them are real, or the batch; all if ``None``.
+            need_weights: also return the weights, which sum to one over the real states, feature by feature.
+        """
         mask = resolve_mask(states, mask, wanted_by="AttentivePooling")
         states = masked_states(states, mask)
         weights = masked_softmax(self.scorer(states), mask.unsqueeze(-1), dim=1)
@@ -76,7 +82,7 @@ class MaxPooling(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; of equal values the first one counts as the winner."""
+        """Pool; of equal values the first one is the winner. See :class:`AttentivePooling` for the arguments."""
         mask = resolve_mask(states, mask, wanted_by="MaxPooling")
         vector = masked_max(states, mask)
         if not need_weights:
@@ -103,7 +109,7 @@ class MeanPooling(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; the weights are equal over the real states."""
+        """Pool; the weights are equal. See :class:`AttentivePooling` for the arguments."""
         mask = resolve_mask(states, mask, wanted_by="MeanPooling")
         vector = masked_mean(states, mask)
         if not need_weights:
@@ -140,7 +146,7 @@ class Concat(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool with each; the weights, too, are concatenated along the features."""
+        """Pool with each, see :class:`AttentivePooling`; the weights, too, are concatenated along the features."""
         pooled = [pooler(states, mask, need_weights=need_weights) for pooler in self.poolers]
         vector = torch.cat([vector for vector, _ in pooled], dim=-1)
         weights = [weights for _, weights in pooled if weights is not None]

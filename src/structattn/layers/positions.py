@@ -27,7 +27,7 @@ class SinusoidalPositions(nn.Module):
     """
 
     def forward(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "batch word dim"]:
-        """Add the positions; padding receives them too and must be masked afterwards."""
+        """Add the positions to states; padding receives them too and must be masked afterwards."""
         positions = torch.arange(states.shape[1], device=states.device)
         return states + sinusoids(positions, states.shape[2], dtype=states.dtype)
 
@@ -42,16 +42,34 @@ def sinusoids(positions: Int64[Tensor, " position"], dim: int, *, dtype: torch.d
 
 
 class RelativePosition(nn.Module, ABC):
-    """The interface of relative positions: a term of the scores and, for some, a term of the values."""
+    """The interface of relative positions: a term of the scores and, for some, a term of the values.
+
+    Example:
+        >>> class Nearness(RelativePosition):
+        ...     def scores(self, queries, keys):
+        ...         position = torch.arange(queries.shape[2], device=queries.device)
+        ...         return -(position[:, None] - position).abs().to(queries.dtype).expand(*queries.shape[:2], -1, -1)
+        >>> Nearness().scores(torch.ones(1, 1, 2, 4), torch.ones(1, 1, 2, 4)).tolist()
+        [[[[-0.0, -1.0], [-1.0, -0.0]]]]
+    """
 
     @abstractmethod
     def scores(
         self, queries: Float[Tensor, "batch head query dim"], keys: Float[Tensor, "batch head key dim"]
     ) -> Float[Tensor, "batch head query key"]:
-        """The term added to ``queries @ keys^T`` before scaling."""
+        """The term added to ``queries @ keys^T`` before scaling.
+
+        Args:
+            queries: queries of each head.
+            keys: keys of each head.
+        """
 
     def values(self, weights: Float[Tensor, "batch head query key"]) -> Float[Tensor, "batch head query dim"] | None:
-        """The term added to ``weights @ values``; ``None`` for no term."""
+        """The term added to ``weights @ values``; ``None`` for no term.
+
+        Args:
+            weights: the attention weights.
+        """
         return None
 
     @property

@@ -33,7 +33,13 @@ class TwoStateChain(nn.Module):
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> Segmentation:
-        """A chain for each query, over the first ``lengths`` keys."""
+        """A chain over the keys for each query.
+
+        Args:
+            scores: for each query the scores of the keys.
+            lengths: how many keys of each sentence are real; these come first.
+            temperature: scores are divided by it.
+        """
         unary = torch.stack([torch.zeros_like(scores), scores], -1)
         transition = self.transition.to(unary.dtype)
         return Segmentation(LinearChainCRF(unary / temperature, transition / temperature, lengths[:, None]))
@@ -50,7 +56,13 @@ class SigmoidSelection(nn.Module):
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> IndependentSelection:
-        """Bernoulli variables for each query, over the first ``lengths`` keys."""
+        """A Bernoulli variable for each query and key.
+
+        Args:
+            scores: for each query the scores of the keys.
+            lengths: how many keys of each sentence are real; these come first.
+            temperature: scores are divided by it.
+        """
         return IndependentSelection(scores / temperature, _real(lengths, scores))
 
 
@@ -65,7 +77,13 @@ class SoftmaxSelection(nn.Module):
     def forward(
         self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
     ) -> IndependentChoice:
-        """A choice for each query, among the first ``lengths`` keys."""
+        """A choice of one key for each query.
+
+        Args:
+            scores: for each query the scores of the keys.
+            lengths: how many keys of each sentence are real; these come first.
+            temperature: scores are divided by it.
+        """
         return IndependentChoice(scores / temperature, _real(lengths, scores))
 
 
@@ -112,7 +130,13 @@ class SegmentationScorer(Scorer):
         mask: Bool[Tensor, "batch key"],
         queries: Float[Tensor, "batch query query_dim"] | None = None,
     ) -> PartDistribution:
-        """A distribution over selections of keys, for each query; without queries, every key is a query."""
+        """A distribution over selections of keys for each query.
+
+        Args:
+            states: the keys.
+            mask: which of them count; these come first.
+            queries: the queries; the keys themselves if ``None``.
+        """
         scores = self.noise(self.bilinear(states if queries is None else queries) @ states.mT)
         selection: PartDistribution = self.selection(scores, mask.sum(-1), temperature=self.temperature)
         return selection
@@ -144,7 +168,16 @@ class SelectionReader(Reader):
         values: Float[Tensor, "batch key value"],
         mask: Bool[Tensor, "batch query"] | None,
     ) -> tuple[Float[Tensor, "batch query value"], Float[Tensor, "batch 1 query key"]]:
-        """What each query reads; padded queries get zeros."""
+        """What each query reads; padded queries get zeros.
+
+        Args:
+            parts: for each query the weight of each key.
+            values: the keys' values.
+            mask: which queries are real, if these are the words; otherwise ``None``.
+
+        Returns:
+            The output, and the weights after scaling.
+        """
         weights = parts if mask is None else parts.masked_fill(~mask.unsqueeze(-1), 0.0)
         weights = normalised(weights, self.total)
         return weights @ values, weights.unsqueeze(1)

@@ -55,7 +55,12 @@ class SpanScorer(Scorer):
         return PhraseReader()
 
     def forward(self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]) -> ConstituencyCRF:
-        """A distribution over binary trees."""
+        """A distribution over binary trees.
+
+        Args:
+            states: the words.
+            mask: which of them count; these come first.
+        """
         lengths = mask.sum(-1)
         scores = self.adjusted(self.scores(states, states, lengths))
         # From (first word, last word) to fenceposts: the last word k - 1 ends before fencepost k.
@@ -90,7 +95,16 @@ class PhraseReader(Reader):
         values: Float[Tensor, "batch word value"],
         mask: Bool[Tensor, "batch word"] | None,
     ) -> tuple[Float[Tensor, "batch word value"], Float[Tensor, "batch 1 word word"]]:
-        """What each word reads from the phrases around it."""
+        """What each word reads from the phrases around it.
+
+        Args:
+            parts: the weight of each span between two fenceposts.
+            values: the words' values.
+            mask: which words are real; not needed, as others are in no span.
+
+        Returns:
+            The output, and the weights of words.
+        """
         weights = normalised(word_weights(parts), self.total)
         return weights @ values, weights.unsqueeze(1)
 

@@ -21,7 +21,13 @@ from structattn.layers.batch_argument import resolve_mask
 
 @runtime_checkable
 class PartDistribution(Protocol):
-    """What a scorer returns: a distribution over structures made of parts, such as a ``StructuredDistribution``."""
+    """What a scorer returns: a distribution over structures made of parts, such as a ``StructuredDistribution``.
+
+    Example:
+        >>> from structattn.distributions import DependencyCRF
+        >>> isinstance(DependencyCRF(torch.zeros(2, 3)), PartDistribution)
+        True
+    """
 
     def marginals(self) -> Tensor:
         """Probability of every part."""
@@ -32,7 +38,12 @@ class PartDistribution(Protocol):
         ...
 
     def sample(self, sample_shape: tuple[int, ...] = (), generator: Generator | None = None) -> Tensor:
-        """The parts, 0 or 1, of random structures."""
+        """The parts, 0 or 1, of random structures.
+
+        Args:
+            sample_shape: shape of the samples, in front of the batch.
+            generator: source of randomness; torch's own if not given.
+        """
         ...
 
     def entropy(self) -> Tensor:
@@ -46,6 +57,9 @@ Expectation = Callable[[PartDistribution], Tensor]
 def marginals(distribution: PartDistribution) -> Float[Tensor, "..."]:
     """Soft attention: the probability of every part, Kim et al. (2017), section 3.
 
+    Args:
+        distribution: over structures.
+
     Example:
         >>> from structattn.distributions import DependencyCRF
         >>> marginals(DependencyCRF(torch.zeros(2, 3)))[0]
@@ -58,6 +72,9 @@ def straight_through_argmax(distribution: PartDistribution) -> Float[Tensor, "..
     """Hard attention: the parts of a best structure, with the gradient of the marginals.
 
     With `GumbelNoise` on the scores this is perturb-and-MAP sampling.
+
+    Args:
+        distribution: over structures.
 
     Example:
         >>> from structattn.distributions import DependencyCRF
@@ -116,7 +133,7 @@ class GumbelNoise(nn.Module):
         self.generator = generator
 
     def forward(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Perturb; forbidden parts stay forbidden."""
+        """Perturb scores; forbidden parts stay forbidden."""
         if not self.training:
             return scores
         # An exponential variable is -log(uniform); the smallest number keeps its logarithm finite.
@@ -127,8 +144,13 @@ class GumbelNoise(nn.Module):
 class Reader(nn.Module, ABC):
     """Turns the weights of a structure's parts into an output and ``(query, key)`` weights.
 
-    Its ``forward`` takes the weight of every part, the values (the states themselves unless others are given), and the
-    mask of the queries if these are the words; it returns the output and weights ``(batch, 1, query, key)``.
+    Example:
+        >>> class First(Reader):
+        ...     def forward(self, parts, values, mask):
+        ...         weights = parts[..., :1]
+        ...         return weights @ values[:, :1], weights[:, None]
+        >>> First()(torch.ones(1, 2, 3), torch.ones(1, 3, 4), None)[0].shape
+        torch.Size([1, 2, 4])
     """
 
     #: Whether the parts are the heads of words, so that the distribution is one over trees.
@@ -145,11 +167,23 @@ class Reader(nn.Module, ABC):
         values: Float[Tensor, "batch *step word value"],
         mask: Bool[Tensor, "batch word"] | None,
     ) -> tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch 1 query key"]]:
-        """Read the values."""
+        """Read the values.
+
+        Args:
+            parts: the weight of every part.
+            values: what is read: the states themselves unless others are given.
+            mask: which queries are real, if these are the words; otherwise ``None``.
+
+        Returns:
+            The output, and the weights of keys for each query.
+        """
 
 
 class Scorer(nn.Module, ABC):
     """Scores of the parts of a structure, and a distribution over structures.
+
+    Its ``forward`` takes the states and the mask of the words, and queries if there are any, and returns a
+    `PartDistribution`.
 
     Args:
         temperature: all scores are divided by it.
@@ -157,6 +191,17 @@ class Scorer(nn.Module, ABC):
 
     Raises:
         ValueError: if the temperature is not positive.
+
+    Example:
+        >>> from structattn.layers import SigmoidSelection, SelectionReader
+        >>> class Same(Scorer):
+        ...     def reader(self):
+        ...         return SelectionReader()
+        ...     def forward(self, states, mask):
+        ...         scores = self.adjusted(states @ states.mT)
+        ...         return SigmoidSelection()(scores, mask.sum(-1), temperature=1.0)
+        >>> StructuredAttention(Same())(torch.zeros(1, 2, 3))[0].shape
+        torch.Size([1, 2, 3])
     """
 
     #: Whether the words that count must come first, as they do in a batch; otherwise any mask will do.
@@ -170,7 +215,11 @@ class Scorer(nn.Module, ABC):
         self.noise = nn.Identity() if noise is None else noise
 
     def adjusted(self, scores: Float[Tensor, "..."]) -> Float[Tensor, "..."]:
-        """Scores with noise, divided by the temperature."""
+        """Scores with noise, divided by the temperature.
+
+        Args:
+            scores: of any shape.
+        """
         noisy: Tensor = self.noise(scores)
         return noisy / self.temperature
 
@@ -240,6 +289,11 @@ class StructuredAttention(nn.Module):
         """The distribution over structures, for its entropy, its best structure or a supervised loss.
 
         If a mask has holes, the distribution is over the remaining words, in their order.
+
+        Args:
+            states: states of the words, which the scorer reads.
+            batch: the sentences, or a mask that is ``True`` at the words that count; all of them if ``None``.
+            queries: the states that attend, for scorers that take queries; the words themselves if ``None``.
         """
         words = self._words(states, batch)
         return self._distribution(words.first(states), words.mask, queries)

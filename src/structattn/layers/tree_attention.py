@@ -221,7 +221,11 @@ class TreeAttention(nn.Module):
         states: Float[Tensor, "batch node dim"],
         batch: SentenceBatch | Bool[Tensor, "batch node"] | None = None,
     ) -> Bool[Tensor, "batch #head node node"]:
-        """Which keys each query may attend to, for the arguments of ``forward``. Padding is neither query nor key.
+        """Which keys each query may attend to. Padding is neither query nor key.
+
+        Args:
+            states: states of the words, then of the phrases.
+            batch: the sentences; a mask is not enough, as it has no trees.
 
         Raises:
             MissingStructure: if a sentence has no phrase tree, or there is no batch.

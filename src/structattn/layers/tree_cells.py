@@ -42,7 +42,12 @@ class ChildSumTreeLSTM(nn.Module):
         nn.init.ones_(self.from_word.bias[3 * hidden :])
 
     def forward(self, states: Float[Tensor, "batch node dim"], trees: TreeBatch) -> Float[Tensor, "batch node hidden"]:
-        """The state of every node; padded nodes are zero."""
+        """The state of every node; padded nodes are zero.
+
+        Args:
+            states: the words.
+            trees: dependency trees.
+        """
         order = tree_order(trees, states.dtype)
         words = self.from_word(states.flatten(0, 1)[order.nodes])
 
@@ -90,7 +95,12 @@ class ConstituencyTreeLSTM(nn.Module):
         self.forget_bias = nn.Parameter(torch.ones(hidden))
 
     def forward(self, states: Float[Tensor, "batch leaf dim"], trees: TreeBatch) -> Float[Tensor, "batch node hidden"]:
-        """The state of every node, words first; padded nodes are zero."""
+        """The state of every node, words first; padded nodes are zero.
+
+        Args:
+            states: the words.
+            trees: phrase trees.
+        """
         order = tree_order(trees, states.dtype)
         leaves = self.from_word(order.words(states)) + self.bias
 
@@ -153,7 +163,12 @@ class ChildAttention(nn.Module):
         self.bias = nn.Parameter(torch.zeros(3 * hidden))
 
     def forward(self, states: Float[Tensor, "batch leaf dim"], trees: TreeBatch) -> Float[Tensor, "batch node hidden"]:
-        """The state of every node, words first; padded nodes are zero."""
+        """The state of every node, words first; padded nodes are zero.
+
+        Args:
+            states: the words.
+            trees: phrase trees.
+        """
         order = tree_order(trees, states.dtype)
 
         def above(values: tuple[Tensor, ...], children: Children, rows: slice) -> tuple[Tensor, ...]:

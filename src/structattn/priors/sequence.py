@@ -34,7 +34,11 @@ class SequencePrior(Prior):
 
     @abstractmethod
     def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
-        """The value for a matrix of offsets ``key - query``, shape ``(1, 1, query, key)``."""
+        """The value for a matrix of offsets, shape ``(1, 1, query, key)``.
+
+        Args:
+            offset: ``key - query``, in words.
+        """
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """The value for this batch's number of words, shape ``(1, 1, query, key)``."""
@@ -151,6 +155,9 @@ def alibi_slopes(num_heads: int) -> tuple[float, ...]:
     """The slopes of ALiBi (Press et al. 2022): ``2^(-8 t / num_heads)`` for ``t = 1..num_heads``.
 
     Used as an ``alpha`` for every head, they make ``alpha * WordDistance()`` a two-sided ALiBi.
+
+    Args:
+        num_heads: number of heads.
 
     Example:
         >>> alibi_slopes(4)
