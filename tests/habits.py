@@ -22,6 +22,8 @@ PRONOUNS = frozenset(
     )
 )
 MAX_INTERNAL_LINES = 3
+#: Functions whose docstring users see: ``--help`` prints that of a command.
+PRINTED = frozenset(("command",))
 
 
 class Docstring(NamedTuple):
@@ -64,7 +66,7 @@ def _docstrings(node: ast.AST, file: str, exports: set[str], is_public: bool) ->
             yield from _docstrings(child, file, exports, is_public)
             continue
         inside = isinstance(node, ast.ClassDef) and is_public
-        public = not child.name.startswith("_") and (inside or child.name in exports)
+        public = not child.name.startswith("_") and (inside or child.name in exports or child.name in PRINTED)
         if not public and (docstring := ast.get_docstring(child)):
             yield Docstring(file, child.name, len(docstring.splitlines()))
         yield from _docstrings(child, file, exports, public and isinstance(child, ast.ClassDef))

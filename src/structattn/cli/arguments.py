@@ -29,35 +29,29 @@ _WITHOUT_VALUE = ("config", "help", "print_config")
 
 
 class Signature:
-    """The parameters of a command, with the fields of its configurations in place of these.
-
-    Attributes:
-        types: the type of each positional and each option, by its name: ``seed``, ``data.train``.
-        positionals: the names of parameters before the ``*``.
-        configurations: the parameters whose type is a dataclass, with these types.
-        mappings: the options that take names with values, ``--options.dim 48``.
-        sections: the parts of options' names before a dot, each of which may be read from a file.
-        flags: the options without a value.
-        options: the names of all options.
-    """
+    """The parameters of a command, with the fields of its configurations in place of these."""
 
     def __init__(self, command: Command, name: str) -> None:
         self.command = command
         self.name = name
         parameters, hints = inspect.signature(command).parameters, get_type_hints(command)
+        #: Parameters whose type is a dataclass, with these types.
         self.configurations = {name: hints[name] for name in parameters if dataclasses.is_dataclass(hints[name])}
         self.positionals = [
             name
             for name, parameter in parameters.items()
             if parameter.kind is parameter.POSITIONAL_OR_KEYWORD and name not in self.configurations
         ]
+        #: The type of each positional and each option, by its name: ``seed``, ``data.train``.
         self.types: dict[str, Any] = {}
         for kind in self.configurations.values():
             sections = {section: type(default) for section, default in _usual_sections(kind).items()}
             self.types |= dict(_fields(get_type_hints(kind) | sections))
         self.types |= {name: hints[name] for name in parameters if name not in self.configurations}
+        #: Options that take names with values, as in ``--options.dim 48``.
         self.mappings = [name for name, hint in self.types.items() if get_origin(hint) is dict]
         self.flags = [name for name in parameters if hints[name] is bool]
+        #: What comes before the dot in names of options; each may be read from a file.
         self.sections = list(dict.fromkeys(name.rpartition(".")[0] for name in self.types if "." in name))
         self.options = ["help", *(("config", "print_config") if "config" in self.configurations else ())]
         self.options += [name for name in self.types if name not in self.positionals]
@@ -169,11 +163,9 @@ def _parameter_helps(command: Command) -> dict[str, str]:
 
 
 def _checked_words(words: Sequence[str], signature: Signature, folder: Path) -> Iterator[str]:
-    """The words for jsonargparse, with a checked copy in place of each file, and each group of a mapping as a whole.
-
-    The copy makes sure that the values read later are the values checked, and that a pipe is read only once. A group,
-    as in ``--options.GROUP.NAME VALUE``, keeps the names set before; of these, jsonargparse would keep only one.
-    """
+    """The words for jsonargparse, with a checked copy in place of each file, and each group of a mapping as a whole."""
+    # A copy has the values that were checked, and a pipe can be read only once. Of a group, as in
+    # `--options.GROUP.NAME VALUE`, jsonargparse would keep only the last name.
     sections = {"--config": "", **{f"--{section}": f"{section}." for section in signature.sections}}
     mappings: dict[str, Mapping[str, Any]] = {name: {} for name in signature.mappings}
     waiting = list(reversed(words))
@@ -269,7 +261,7 @@ def _in_one_sentence(message: str, signature: Signature) -> str:
         return f"--{whole[1]}: expected its options as --{whole[1]}.NAME VALUE, got {whole[2]}"
     if required := re.search(r"arguments are required: (.*)", message):
         names = required[1].split(", ")
-        choices = [f"; known: {', '.join(known)}" for name in names if (known := _choices(signature.types.get(name)))]
+        choices = [f"; known: {', '.join(words)}" for name in names if (words := _choices(signature.types.get(name)))]
         return f"missing {', '.join(_spell(name, signature) for name in names)}{''.join(choices)}"
     if inner := re.search(r"Group '([\w.]+)' does not accept option '([\w.]+)'", message):
         return _unknown(f"{inner[1]}.{inner[2]}", signature.options, signature.mappings)
@@ -293,8 +285,7 @@ def _spell(name: str, signature: Signature) -> str:
 def _unknown(name: str, options: Sequence[str], mappings: Sequence[str] = ()) -> str:
     """The error for an unknown option, with the options of its group, or the outermost ones.
 
-    It suggests an option of that name in another group, or the right group for a misspelt one. A name that resembles no
-    known option may belong to the encoder: ``--options.dim`` for ``--dim``.
+    It suggests that name in another group, or in a group of a similar name, or else as an option of the encoder.
     """
     group, _, last = name.rpartition(".")
     groups = {option.rpartition(".")[0] for option in options} | set(mappings)

@@ -36,8 +36,8 @@ def help_formatter(types: Mapping[str, Any]) -> type[HelpFormatter]:
             shown = [_shown(action, types) for action in actions if is_shown(action)]
             words = [_usage_word(action) for action in shown if action.required or not action.option_strings]
             if len(shown) > MANY:
-                known = {action.dest: action for action in shown}
-                self.usual = [known[name] for name in USUAL if name in known]
+                by_name = {action.dest: action for action in shown}
+                self.usual = [by_name[name] for name in USUAL if name in by_name]
             super().add_usage(" ".join(["%(prog)s", *words, "[OPTION...]"]), [], [], prefix)
 
         def start_section(self, heading: str | None) -> None:

@@ -40,8 +40,8 @@ def _verdict(extra: str, missing: list[str]) -> str:
 
 def _versions() -> dict[str, str]:
     packages = {name: importlib.metadata.version(name) for name in ("torch", "numpy", "jsonargparse")}
-    own = {"python": platform.python_version(), "platform": platform.platform(terse=True), "structattn": __version__}
-    return own | packages
+    system = {"python": platform.python_version(), "platform": platform.platform(terse=True), "structattn": __version__}
+    return system | packages
 
 
 def _devices() -> dict[str, object]:
@@ -93,7 +93,7 @@ def _gpu_kernels() -> str:
 
 def _extras() -> dict[str, list[str]]:
     """Each extra of this package and the distributions it brings, from its metadata; none if it is not installed."""
-    found: dict[str, list[str]] = {}
+    extras: dict[str, list[str]] = {}
     try:
         requirements = importlib.metadata.requires("structattn") or []
     except importlib.metadata.PackageNotFoundError:
@@ -101,8 +101,8 @@ def _extras() -> dict[str, list[str]]:
     for requirement in requirements:
         match = _MARKER.match(requirement)
         if match and match[1] != "structattn" and match[2] in (None, sys.platform):
-            found.setdefault(match[3], []).append(match[1])
-    return found
+            extras.setdefault(match[3], []).append(match[1])
+    return extras
 
 
 def _missing(packages: list[str]) -> list[str]:

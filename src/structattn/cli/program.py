@@ -190,11 +190,11 @@ def _unknown_command(name: str, options: Sequence[str], commands: Mapping[str, s
     from structattn.options.checking import suggest
 
     is_group = all(command.startswith(f"{name} ") for command in commands)
-    known = ", ".join(commands)
+    names = ", ".join(commands)
     if is_group and not options:
-        return f"expected a command after {name!r}, got none; known: {known}"
+        return f"expected a command after {name!r}, got none; known: {names}"
     typed = f"{name} {options[0]}" if is_group else name
-    return f"unknown command {typed!r}{suggest(typed, commands)}; known: {known}"
+    return f"unknown command {typed!r}{suggest(typed, commands)}; known: {names}"
 
 
 def _usage(commands: Mapping[str, str]) -> str:

@@ -33,7 +33,12 @@ class OnHardware:
 
 @dataclass(frozen=True)
 class Hardware:
-    """A device and its precision: ``auto`` is CUDA where it is available; products in ``fp16`` need a GPU."""
+    """A device and its precision; ``--help`` prints what the fields are.
+
+    Attributes:
+        device: ``cpu`` or ``cuda``; ``auto`` uses CUDA if available.
+        mixed_precision: ``bf16`` or ``fp16`` computes products in 16 bits; ``fp16`` needs a GPU.
+    """
 
     device: Device = "auto"
     mixed_precision: MixedPrecision = "no"
