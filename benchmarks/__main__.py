@@ -55,8 +55,8 @@ class Part:
     def inputs(self, options: argparse.Namespace) -> list[str]:
         """The files that it is measured on."""
         treebanks = list(options.treebanks)
-        known = {"treebank": treebanks[:1], "treebanks": treebanks, "run": [options.run] if options.run else []}
-        return known[self.reads] if self.reads is not None else []
+        files = {"treebank": treebanks[:1], "treebanks": treebanks, "run": [options.run] if options.run else []}
+        return files[self.reads] if self.reads is not None else []
 
 
 PARTS: dict[str, Part] = {
@@ -112,19 +112,15 @@ def main() -> None:
 
 
 def _run(name: str, part: Part, threads: list[int], options: argparse.Namespace) -> None:
-    """Run a part, pass on what it prints, and keep it.
-
-    Raises:
-        SystemExit: if the part fails.
-    """
+    """Run a part, pass on what it prints, and save it; exit if it fails."""
     inputs = part.inputs(options)
     later = part.later or () if threads != options.threads[:1] else ()
-    given = ["--threads", *map(str, threads), *part.options, *later]
+    arguments = ["--threads", *map(str, threads), *part.options, *later]
     program = ["-m", f"benchmarks.{part.program or name}"]
-    command = [options.peers if name in PEERS else sys.executable, *program, *inputs, *given]
+    command = [options.peers if name in PEERS else sys.executable, *program, *inputs, *arguments]
     # Without passive waiting two threads can stall each other for seconds on a machine that does something else.
     environment = os.environ | {"OMP_NUM_THREADS": str(max(threads)), "OMP_WAIT_POLICY": "passive"}
-    start, before, output = time.perf_counter(), _processor_time(), []
+    start, processor_start, output = time.perf_counter(), _processor_time(), []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         for line in process.stdout or ():
             print(line, end="", flush=True)
@@ -132,8 +128,8 @@ def _run(name: str, part: Part, threads: list[int], options: argparse.Namespace)
     if process.returncode:
         raise SystemExit(f"{' '.join(command)} ended with code {process.returncode}")
     seconds = round(time.perf_counter() - start, 1)
-    print(f"\n({seconds:.0f} seconds, {_processor_time() - before:.0f} of processor time)", flush=True)
-    shown = " ".join(["python", *program, *(Path(file).name for file in inputs), *given])
+    print(f"\n({seconds:.0f} seconds, {_processor_time() - processor_start:.0f} of processor time)", flush=True)
+    shown = " ".join(["python", *program, *(Path(file).name for file in inputs), *arguments])
     machine = f"{processor()}, torch {version('torch')}"
     record = Record(shown, tuple(threads), code_version(), machine, seconds, tuple(output))
     records.save(name, record, options.results)
@@ -145,8 +141,8 @@ def _processor_time() -> float:
 
 
 def _peers() -> str:
-    found = Path(".venv-peers/bin/python")
-    return str(found) if found.exists() else sys.executable
+    python = Path(".venv-peers/bin/python")
+    return str(python) if python.exists() else sys.executable
 
 
 if __name__ == "__main__":

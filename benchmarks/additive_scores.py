@@ -52,14 +52,14 @@ def main() -> None:
         exact = [tensor.detach().double().requires_grad_() for tensor in tensors]
         expected = results("written out", exact, sizes, incoming.double())
 
-        def once(form: str, _: int, given: tuple[list[Tensor], Tensor, Tensor] = (tensors, sizes, incoming)) -> float:
-            return seconds(lambda: results(form, *given))
+        def once(form: str, _: int, inputs: tuple[list[Tensor], Tensor, Tensor] = (tensors, sizes, incoming)) -> float:
+            return seconds(lambda: results(form, *inputs))
 
         times = medians(list(FORMS), once, turns=options.repeats)
         for form in FORMS:
             with Memory() as memory:
-                found = results(form, tensors, sizes, incoming)
-            error = max(float((found[at] - expected[at]).detach().abs().max()) for at in (0, 1, 2))
+                computed = results(form, tensors, sizes, incoming)
+            error = max(float((computed[at] - expected[at]).detach().abs().max()) for at in (0, 1, 2))
             cells = [words, batch, form, f"{1000 * times[form]:.1f}", f"{times[form] / times['compiled']:.1f}x"]
             print(markdown.line([*cells, f"{memory.peak / 2**20:.1f}", f"{error:.1e}"]), flush=True)
 

@@ -25,12 +25,12 @@ def carrying(number: int, words: int) -> dict[str, list[sa.Sentence]]:
     generator = random.Random(0)
     bare, dependencies, both = [], [], []
     for _ in range(number):
-        one = random_sentence(generator, words)
-        tree = sa.DependencyTree(one.dependency.heads, generator.choices(LABELS, k=words))
-        bare.append(sa.Sentence(one.words))
-        dependencies.append(sa.Sentence(one.words, dependency=tree))
-        phrases = sa.ConstituencyTree.from_dependency(one.words, tree)
-        both.append(sa.Sentence(one.words, dependency=tree, constituency=phrases))
+        sentence = random_sentence(generator, words)
+        tree = sa.DependencyTree(sentence.dependency.heads, generator.choices(LABELS, k=words))
+        bare.append(sa.Sentence(sentence.words))
+        dependencies.append(sa.Sentence(sentence.words, dependency=tree))
+        phrases = sa.ConstituencyTree.from_dependency(sentence.words, tree)
+        both.append(sa.Sentence(sentence.words, dependency=tree, constituency=phrases))
     return {"words": bare, "and labelled dependencies": dependencies, "and phrases": both}
 
 

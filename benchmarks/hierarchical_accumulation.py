@@ -40,7 +40,7 @@ def chain(num_leaves: int) -> list[tuple[int, int]]:
     return [(start, num_leaves) for start in range(num_leaves - 1)]
 
 
-def batch_of(trees: list[list[tuple[int, int]]]) -> tuple[Tensor, Tensor]:
+def collate_trees(trees: list[list[tuple[int, int]]]) -> tuple[Tensor, Tensor]:
     """Spans and parents; the trees are in pre-order, so a parent is the last earlier phrase that covers its child."""
     most = max(map(len, trees))
     spans = torch.zeros(len(trees), most, 2, dtype=torch.int64)
@@ -65,8 +65,8 @@ def literal(
     cover, below = trees.cover.unsqueeze(1), trees.below
     height = trees.counts.long().clamp(max=len(vertical) - 1)
     first = (trees.cover.cumsum(-1) == 0).sum(-1, keepdim=True)
-    place = (torch.arange(leaves.shape[2]) - first + 1).clamp(0, len(horizontal) - 1)
-    embedded = torch.cat([vertical[height], horizontal[place]], dim=-1).unsqueeze(1)
+    position = (torch.arange(leaves.shape[2]) - first + 1).clamp(0, len(horizontal) - 1)
+    embedded = torch.cat([vertical[height], horizontal[position]], dim=-1).unsqueeze(1)
     stacked = (nodes.unsqueeze(3) + embedded) * cover.unsqueeze(-1)
     # Sums over a phrase and all phrases below it: what the published code does along a sorted axis by a cumulated sum.
     batch, heads, phrases, num_leaves, channels = stacked.shape
@@ -123,7 +123,7 @@ def main() -> None:
                 chain(num_leaves) if options.chain else random_tree(generator, num_leaves)
                 for _ in range(batch_size(num_leaves, dim, options.batch_size))
             ]
-            compare(*batch_of(trees), num_leaves, dim=dim, heads=heads, repeats=options.repeats)
+            compare(*collate_trees(trees), num_leaves, dim=dim, heads=heads, repeats=options.repeats)
 
 
 def compare(spans: Tensor, parents: Tensor, num_leaves: int, *, dim: int, heads: int, repeats: int) -> None:
@@ -163,7 +163,7 @@ def compare(spans: Tensor, parents: Tensor, num_leaves: int, *, dim: int, heads:
     cells += [f"{taken['literal'] / taken[name]:.1f}x" for name in ("operator", "built")]
     cells += [f"{memory[name].largest / 1e6:.2f} / {memory[name].peak / 1e6:.1f}" for name in ("literal", "operator")]
     largest, peak = (
-        getattr(memory["literal"], what) / getattr(memory["operator"], what) for what in ("largest", "peak")
+        getattr(memory["literal"], name) / getattr(memory["operator"], name) for name in ("largest", "peak")
     )
     print(markdown.line([*cells, f"{largest:.0f}x / {peak:.0f}x", f"{gap:.0e}"]), flush=True)
 

@@ -9,11 +9,7 @@ STATUS, RESET = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 
 
 def peak(*, reset: bool = False) -> float:
-    """The largest resident size of this process so far, in megabytes.
-
-    Args:
-        reset: start again from the present size, where the system can.
-    """
+    """The largest resident size of this process so far, in megabytes; ``reset`` starts again from the present size."""
     if not STATUS.exists():
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / (1024**2 if sys.platform == "darwin" else 1024)
     if reset:

@@ -90,14 +90,14 @@ def main() -> None:
         run = step.encode if kind == "encode" else step.train
         return seconds(lambda: run(states, batch), options.device)
 
-    found = turns.medians([(name, kind) for name in NAMES for kind in KINDS], work, turns=options.batches)
-    place = options.device if options.device != "cpu" else f"cpu, {torch.get_num_threads()} threads"
-    print(f"batch of {options.batch_size}, width {options.dim}, {place}, median of {options.batches} batches\n")
+    taken = turns.medians([(name, kind) for name in NAMES for kind in KINDS], work, turns=options.batches)
+    device = options.device if options.device != "cpu" else f"cpu, {torch.get_num_threads()} threads"
+    print(f"batch of {options.batch_size}, width {options.dim}, {device}, median of {options.batches} batches\n")
     columns = ["encoder", "parameters", "encode, ms", "train, ms", "encode, to ms_san", "train, to ms_san"]
     print(markdown.header(columns))
     for name in NAMES:
-        times = [f"{1000 * found[name, kind]:.1f}" for kind in KINDS]
-        ratios = [f"{found[name, kind] / found['ms_san', kind]:.2f}x" for kind in KINDS]
+        times = [f"{1000 * taken[name, kind]:.1f}" for kind in KINDS]
+        ratios = [f"{taken[name, kind] / taken['ms_san', kind]:.2f}x" for kind in KINDS]
         print(markdown.line([name, f"{steps[name].size:,}", *times, *ratios]))
 
 

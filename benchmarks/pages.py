@@ -22,34 +22,22 @@ Line = Mapping[str, str]
 
 
 def pages(folder: Path = records.RESULTS, tables: Path = TABLES, root: Path = ROOT) -> dict[Path, str]:
-    """The pages as they have to be now.
-
-    Raises:
-        ConfigError: if a part has no record, a table or column is not in it, or a page lacks the marks of a table.
-    """
-    found: dict[Path, str] = {}
-    for path, described in read_yaml(tables).items():
+    """The pages as they have to be now."""
+    texts: dict[Path, str] = {}
+    for path, descriptions in read_yaml(tables).items():
         page = root / path
-        found[page] = page.read_text(encoding="utf-8")
-        for name, table in described.items():
-            record = _record(table, folder)
-            content = f"{_origin(record)}\n\n" + "\n".join(_shown(table, record, f"{tables}, {name}"))
-            found[page] = fill(found[page], name, content, page)
-    return found
+        texts[page] = page.read_text(encoding="utf-8")
+        for name, description in descriptions.items():
+            record = _find_record(description, folder)
+            lines = _table_lines(description, record, f"{tables}, {name}")
+            texts[page] = fill(texts[page], name, f"{_origin(record)}\n\n" + "\n".join(lines), page)
+    return texts
 
 
 def summary(lines: Sequence[Line], by: Sequence[str], of: str) -> list[Line]:
-    """How many times faster ours is: the number of cells, their median, the least, and how many are below 1.
+    """How many times faster ours is: the number of cells of a column, their median, the least, how many are below 1.
 
-    Args:
-        lines: of a table.
-        by: the columns whose cells tell groups apart.
-        of: the column with ``3.2x``; empty cells do not count.
-
-    Example:
-        >>> lines = [{"n": "1", "faster": "3.0x"}, {"n": "1", "faster": "0.5x"}, {"n": "2", "faster": ""}]
-        >>> summary(lines, ["n"], "faster")
-        [{'n': '1', 'compared': '2', 'median': '1.8x', 'least': '0.5x', 'below 1x': '1'}]
+    ``by`` are the columns that tell groups apart, ``of`` is the one with ``3.2x``; empty cells do not count.
     """
     groups: dict[tuple[str, ...], list[float]] = {}
     for line in lines:
@@ -63,12 +51,12 @@ def summary(lines: Sequence[Line], by: Sequence[str], of: str) -> list[Line]:
     ]
 
 
-def _record(described: Mapping[str, Any], folder: Path) -> Record:
-    part, threads = described["part"], described.get("threads")
-    found = [one for one in records.read(part, folder) if threads is None or one.threads == (threads,)]
-    if not found:
-        raise ConfigError(f"{folder / part}.json: no record; `python -m benchmarks --parts {part}` makes one")
-    return found[0]
+def _find_record(description: Mapping[str, Any], folder: Path) -> Record:
+    part, threads = description["part"], description.get("threads")
+    for record in records.read(part, folder):
+        if threads is None or record.threads == (threads,):
+            return record
+    raise ConfigError(f"{folder / part}.json: no record; `python -m benchmarks --parts {part}` makes one")
 
 
 def _origin(record: Record) -> str:
@@ -77,21 +65,21 @@ def _origin(record: Record) -> str:
     return f"`{record.command}`: {record.machine}, {threads} thread{plural}, version {record.version}."
 
 
-def _shown(described: Mapping[str, Any], record: Record, source: str) -> Iterator[str]:
-    tables, number = list(record.tables()), described.get("table", 0)
+def _table_lines(description: Mapping[str, Any], record: Record, source: str) -> Iterator[str]:
+    tables, number = list(record.tables()), description.get("table", 0)
     if number >= len(tables):
         raise ConfigError(f"{source}: table {number} of {len(tables)} that `{record.command}` printed")
     lines: list[Line] = tables[number]
-    where = described.get("where", {})
+    where = description.get("where", {})
     _check(where, lines, source)
     lines = [line for line in lines if all(line[name] in cells for name, cells in where.items())]
     if not lines:
         raise ConfigError(f"{source}: no line of what `{record.command}` printed is left")
-    if "summary" in described:
-        lines = summary(lines, **described["summary"])
-    columns = described.get("columns", list(lines[0]))
+    if "summary" in description:
+        lines = summary(lines, **description["summary"])
+    columns = description.get("columns", list(lines[0]))
     _check(columns, lines, source)
-    texts, names = described.get("texts", {}), described.get("names", {})
+    texts, names = description.get("texts", {}), description.get("names", {})
     yield markdown.header([names.get(name, name) for name in columns])
     for line in lines:
         yield markdown.line([texts.get(name, {}).get(line[name], line[name]) for name in columns])

@@ -48,22 +48,22 @@ def main() -> None:
     options.add_argument("--mixed_precision", choices=["no", "bf16"], default="no", help="of our own parsers")
     options.add_argument("--turns", type=int, default=3)
     options.add_argument("--threads", type=int, default=1)
-    chosen = options.parse_args()
-    torch.set_num_threads(chosen.threads)
-    precision = Hardware("cpu", chosen.mixed_precision)
-    ours = {name for name in chosen.parsers if name == "en" or name.startswith("structattn:")}
-    parsers = [load_parser(name, precision if name in ours else None) for name in chosen.parsers]
+    selected = options.parse_args()
+    torch.set_num_threads(selected.threads)
+    precision = Hardware("cpu", selected.mixed_precision)
+    ours = {name for name in selected.parsers if name == "en" or name.startswith("structattn:")}
+    parsers = [load_parser(name, precision if name in ours else None) for name in selected.parsers]
     print(header(COLUMNS), flush=True)
-    known = {one.name: [sentence for sentence in read_conllu(one) if len(sentence)] for one in chosen.treebanks}
-    for name, gold in known.items() or [("docs", [])]:
+    treebanks = {path.name: list(filter(len, read_conllu(path))) for path in selected.treebanks}
+    for name, gold in treebanks.items() or [("docs", [])]:
         texts = [sentence.text for sentence in gold] or prose()
         # They take turns, so that a busy machine slows all of them alike.
-        seconds = [[_seconds(parser, texts) for parser in parsers] for _ in range(chosen.turns)]
+        seconds = [[_seconds(parser, texts) for parser in parsers] for _ in range(selected.turns)]
         for parser, taken in zip(parsers, zip(*seconds, strict=True), strict=True):
             scores = [""] * 3
             if gold:
-                found = score_attachment(gold, parse([sentence.words for sentence in gold], parser))
-                scores = [f"{100 * share:.2f}" for share in (found.uas, found.las, found.tags)]
+                attachment = score_attachment(gold, parse([sentence.words for sentence in gold], parser))
+                scores = [f"{100 * share:.2f}" for share in (attachment.uas, attachment.las, attachment.tags)]
             speeds = [f"{len(texts) / statistics.median(clock):.0f}" for clock in zip(*taken, strict=True)]
             print(line([name, parser.name, *scores, *speeds]), flush=True)
 

@@ -32,8 +32,7 @@ COLUMNS = ["text", "starts", "ends", "heads", "labels", "tags"]
 
 def examples(file: str | None, number: int) -> list[sa.Example]:
     if file is not None:
-        found = sa.read_examples(file, "conllu")
-        return list(itertools.islice(found, number))
+        return list(itertools.islice(sa.read_examples(file, "conllu"), number))
     generator = random.Random(0)
     return [sa.Example(random_sentence(generator, 20), id=str(index)) for index in range(number)]
 
@@ -77,20 +76,20 @@ READERS: dict[str, tuple[str, Callable[[Path], Iterator[Any]]]] = {
 
 def bytes_in_memory(read: Callable[[Path], Iterator[Any]], path: Path) -> int:
     tracemalloc.start()
-    kept = list(read(path))
-    own, _ = tracemalloc.get_traced_memory()
+    items = list(read(path))
+    traced, _ = tracemalloc.get_traced_memory()
     tracemalloc.stop()
-    if isinstance(kept[0], SentenceArrays | pyarrow.Table):
-        return sum(map(_bytes, kept))
-    return own
+    if isinstance(items[0], SentenceArrays | pyarrow.Table):
+        return sum(map(_bytes, items))
+    return traced
 
 
 def _bytes(batch: Any) -> int:
     if isinstance(batch, pyarrow.Table):
         return int(batch.nbytes)
-    names = (batch.words, batch.labels, batch.tags)
-    strings = sum(len(name) + 50 for one in names for name in one.names)
-    return int(batch.offsets.nbytes + batch.heads.nbytes + sum(one.codes.nbytes for one in names) + strings)
+    columns = (batch.words, batch.labels, batch.tags)
+    strings = sum(len(name) + 50 for column in columns for name in column.names)
+    return int(batch.offsets.nbytes + batch.heads.nbytes + sum(column.codes.nbytes for column in columns) + strings)
 
 
 def main() -> None:
@@ -101,11 +100,11 @@ def main() -> None:
     parser.add_argument("--threads", type=int, default=1)
     options = parser.parse_args()
     pyarrow.set_cpu_count(options.threads)
-    known = examples(options.file, options.sentences)
-    words = sum(len(sentence) for example in known for sentence in example.sentences)
+    treebank = examples(options.file, options.sentences)
+    words = sum(len(sentence) for example in treebank for sentence in example.sentences)
     with tempfile.TemporaryDirectory() as folder:
         for name in {name for name, _ in READERS.values()}:
-            write_examples(Path(folder) / name, known)
+            write_examples(Path(folder) / name, treebank)
 
         def work(kind: str, turn: int) -> float:
             name, read = READERS[kind]
@@ -115,12 +114,12 @@ def main() -> None:
             return time.process_time() - start
 
         taken = turns.medians(list(READERS), work, turns=options.turns)
-        print(f"{len(known):,} sentences, {words:,} words.\n")
+        print(f"{len(treebank):,} sentences, {words:,} words.\n")
         print(markdown.header(["reader", "sentences/s", "bytes a word on disk", "bytes a word in memory"]))
         for kind, (name, read) in READERS.items():
             path = Path(folder) / name
             sizes = (path.stat().st_size / words, bytes_in_memory(read, path) / words)
-            print(markdown.line([kind, f"{len(known) / taken[kind]:,.0f}", *(f"{size:,.1f}" for size in sizes)]))
+            print(markdown.line([kind, f"{len(treebank) / taken[kind]:,.0f}", *(f"{size:,.1f}" for size in sizes)]))
 
 
 if __name__ == "__main__":

@@ -32,49 +32,38 @@ class Record:
     output: tuple[str, ...]
 
     def tables(self) -> Iterator[list[dict[str, str]]]:
-        """The tables that it printed: lines of cells by the names of their columns.
-
-        Example:
-            >>> record = Record("", (1,), "", "", 0.0, ("Width 3.", "", "| n | ms |", "|---|---|", "| 2 | 0.1 |"))
-            >>> list(record.tables())
-            [[{'n': '2', 'ms': '0.1'}]]
-        """
+        """The tables that it printed: lines of cells by the names of their columns."""
         names: list[str] = []
-        found: list[dict[str, str]] = []
+        rows: list[dict[str, str]] = []
         for line in (*self.output, ""):
             cells = [cell.strip() for cell in line.strip("|\n").split("|")]
             if not line.startswith("|"):
                 if names:
-                    yield found
-                names, found = [], []
+                    yield rows
+                names, rows = [], []
             elif not names:
                 names = _unique(cells)
             elif set(line) != set("|-"):
-                found.append(dict(zip(names, cells, strict=True)))
+                rows.append(dict(zip(names, cells, strict=True)))
 
 
 def save(part: str, record: Record, folder: Path = RESULTS) -> None:
     """Keep a record, in place of that of the same part and threads."""
-    others = [one for one in read(part, folder) if one.threads != record.threads]
+    records = {**{previous.threads: previous for previous in read(part, folder)}, record.threads: record}
     folder.mkdir(parents=True, exist_ok=True)
-    path = folder / f"{part}.json"
-    ordered = sorted([*others, record], key=lambda one: one.threads)
-    with replace_text(path) as stream:
-        stream.write(json.dumps([asdict(one) for one in ordered], indent=1, ensure_ascii=False) + "\n")
+    with replace_text(folder / f"{part}.json") as stream:
+        rows = [asdict(records[threads]) for threads in sorted(records)]
+        stream.write(json.dumps(rows, indent=1, ensure_ascii=False) + "\n")
 
 
 def read(part: str, folder: Path = RESULTS) -> list[Record]:
-    """The records of a part, of few threads first; none if it has not run.
-
-    Raises:
-        ParseError: if the file holds something else.
-    """
+    """The records of a part, of few threads first; none if it has not run."""
     path = folder / f"{part}.json"
     if not path.is_file():
         return []
     with naming_description(path, "a list of records of benchmarks"):
-        found = json.loads(path.read_text(encoding="utf-8"))
-        return [Record(**{**one, "threads": tuple(one["threads"]), "output": tuple(one["output"])}) for one in found]
+        rows = json.loads(path.read_text(encoding="utf-8"))
+        return [Record(**{**row, "threads": tuple(row["threads"]), "output": tuple(row["output"])}) for row in rows]
 
 
 def _unique(names: Sequence[str]) -> list[str]:

@@ -12,8 +12,8 @@ def random_sentence(generator: random.Random, length: int) -> sa.Sentence:
     """A sentence with a random dependency tree: every word hangs on an earlier one in a random order of the words."""
     order = generator.sample(range(1, length + 1), length)
     heads = [0] * length
-    for place, word in enumerate(order[1:], start=1):
-        heads[word - 1] = order[generator.randrange(place)]
+    for number, word in enumerate(order[1:], start=1):
+        heads[word - 1] = order[generator.randrange(number)]
     return sa.Sentence(generator.choices(WORDS, k=length), dependency=sa.DependencyTree(heads))
 
 

@@ -59,13 +59,13 @@ def load(address: str, token: str, *, path: str, clients: int, requests: int) ->
             since = time.perf_counter()
             connection.request("POST", path, json.dumps({"texts": [text]}), headers)
             answer = connection.getresponse()
-            said = answer.read().decode()
+            content = answer.read().decode()
             if answer.status == 200:
                 taken.append(1000 * (time.perf_counter() - since))
             elif answer.status == 503:
                 refused.append(answer.status)
             else:
-                wrong.append(f"{answer.status}: {said}")
+                wrong.append(f"{answer.status}: {content}")
                 break
         connection.close()
 
@@ -90,12 +90,12 @@ def main() -> None:
     parser.add_argument("--path", default="/predict", choices=["/predict", "/parse", "/attention"])
     options = parser.parse_args()
     print(markdown.header(COLUMNS), flush=True)
-    for name, given in (("on", []), ("off", ["--max_batch", "1"])):
-        with served(options.run, given, threads=options.threads) as (address, token):
+    for name, arguments in (("on", []), ("off", ["--max_batch", "1"])):
+        with served(options.run, arguments, threads=options.threads) as (address, token):
             load(address, token, path=options.path, clients=4, requests=40)
             for clients in options.clients:
-                asked = {"path": options.path, "clients": clients, "requests": options.requests}
-                seconds, taken, refused = load(address, token, **asked)
+                sizes = {"clients": clients, "requests": options.requests}
+                seconds, taken, refused = load(address, token, path=options.path, **sizes)
                 cuts = statistics.quantiles(taken, n=100)
                 row = [name, clients, f"{len(taken) / seconds:.0f}", f"{cuts[49]:.1f}", f"{cuts[98]:.1f}", refused]
                 print(markdown.line(row), flush=True)

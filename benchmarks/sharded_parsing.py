@@ -37,7 +37,7 @@ SECONDS = 2.0  # between two looks at the memory
 POINTS = 40  # of a line of the picture: the most within as many equal times
 
 
-def texts_of(path: Path) -> list[str]:
+def read_texts(path: Path) -> list[str]:
     """The different texts of a treebank, or of SNLI's pairs, in their order."""
     if ".conllu" in path.name:
         return list(dict.fromkeys(sentence.text for sentence in sa.read_conllu(path) if len(sentence)))
@@ -48,9 +48,9 @@ def texts_of(path: Path) -> list[str]:
 
 def write_texts(sources: Sequence[Path], folder: Path, number: int, shards: int) -> None:
     """Shards of JSON lines with ids, texts, and as label the corpus of each."""
-    known = [(path.name.split(".")[0], text) for path in sources for text in texts_of(path)]
-    print(f"{len(known):,} different texts", flush=True)
-    rows = enumerate(itertools.cycle(known))
+    texts = [(path.name.split(".")[0], text) for path in sources for text in read_texts(path)]
+    print(f"{len(texts):,} different texts", flush=True)
+    rows = enumerate(itertools.cycle(texts))
     temporary = folder.with_name(f"{folder.name}.tmp")
     temporary.mkdir(parents=True, exist_ok=True)
     for shard in range(shards):
@@ -62,25 +62,19 @@ def write_texts(sources: Sequence[Path], folder: Path, number: int, shards: int)
     temporary.rename(folder)
 
 
-def memory_of(process: psutil.Process) -> float:
+def measure_memory(process: psutil.Process) -> float:
     """MB of a process and of those that it started."""
     total = 0
-    for one in [process, *process.children(recursive=True)]:
+    for member in [process, *process.children(recursive=True)]:
         try:
-            total += one.memory_full_info().pss
+            total += member.memory_full_info().pss
         except psutil.Error:  # it has just ended
             continue
     return total / 1e6
 
 
 class Watch:
-    """Runs of one command, and what is noted of them in a file of JSON lines.
-
-    Args:
-        command: writes shards into a folder.
-        out: the folder.
-        log: the file.
-    """
+    """Runs of a command that writes shards into the folder ``out``, and a log of them in JSON lines."""
 
     def __init__(self, command: Sequence[str], out: Path, log: Path) -> None:
         self.command = command
@@ -90,11 +84,11 @@ class Watch:
     def run(self, kills: list[tuple[int, str]]) -> int:
         """The code of one run, whose victims are killed when so many shards are finished, and taken off the list."""
         process = subprocess.Popen(self.command, stdout=subprocess.DEVNULL)
-        own = psutil.Process(process.pid)
+        parent = psutil.Process(process.pid)
         while process.poll() is None:
             finished = len(list(self.out.glob("*.parquet")))
-            self._note(finished=finished, megabytes=round(memory_of(own), 1))
-            if kills and finished >= kills[0][0] and (pid := _pid(own, kills[0][1])):
+            self._note(finished=finished, megabytes=round(measure_memory(parent), 1))
+            if kills and finished >= kills[0][0] and (pid := _pid(parent, kills[0][1])):
                 os.kill(pid, signal.SIGKILL)
                 self._note(killed=kills.pop(0)[1], finished=finished)
             time.sleep(SECONDS)
@@ -110,7 +104,7 @@ def _pid(process: psutil.Process, victim: str) -> int | None:
     if victim == COMMAND:
         return process.pid
     workers = process.children()
-    return max(workers, key=lambda one: one.cpu_times().user).pid if workers else None
+    return max(workers, key=lambda worker: worker.cpu_times().user).pid if workers else None
 
 
 def checksums(folder: Path) -> dict[str, str]:
@@ -132,8 +126,8 @@ def picture(log: Path, file: Path) -> None:
     lines = []
     for name, part in zip([*names, "until the end"], parts, strict=True):
         size = -(-len(part) // POINTS)
-        most = [max(part[place : place + size], key=lambda one: one[1]) for place in range(0, len(part), size)]
-        lines.append(Series(name, [x for x, _ in most], [y for _, y in most]))
+        peaks = [max(part[start : start + size], key=lambda point: point[1]) for start in range(0, len(part), size)]
+        lines.append(Series(name, [x for x, _ in peaks], [y for _, y in peaks]))
     title = "Memory of structattn parse and its workers"
     save(file, line_chart(lines, title=title, x_label="minutes", y_label="MB", from_zero=True))
 
@@ -152,10 +146,10 @@ def main() -> None:
     texts, log = options.out / "texts", options.out / "memory.jsonl"
     if not texts.exists():
         write_texts(options.sources, texts, options.sentences, options.shards)
-    given = ["--num_workers", str(options.num_workers), "--mixed_precision", options.mixed_precision]
+    arguments = ["--num_workers", str(options.num_workers), "--mixed_precision", options.mixed_precision]
 
     def command(folder: Path, out: Path) -> list[str]:
-        return [sys.executable, "-m", "structattn", "parse", f"{folder}/*.jsonl", "--out", str(out), *given]
+        return [sys.executable, "-m", "structattn", "parse", f"{folder}/*.jsonl", "--out", str(out), *arguments]
 
     kills = [(options.shards // 3, WORKER), (2 * options.shards // 3, COMMAND)]
     trees = Watch(command(texts, options.out / "trees"), options.out / "trees", log)
@@ -171,8 +165,8 @@ def main() -> None:
             os.link(file, part / file.name)
     subprocess.run(command(part, options.out / "undisturbed"), check=True, stdout=subprocess.DEVNULL)
 
-    found, expected = checksums(options.out / "trees"), checksums(options.out / "undisturbed")
-    same = sum(found[name] == expected[name] for name in expected)
+    disturbed, expected = checksums(options.out / "trees"), checksums(options.out / "undisturbed")
+    same = sum(disturbed[name] == expected[name] for name in expected)
     rows = list(read_json_lines(options.out / "trees" / "manifest.jsonl"))
     most = max(row["megabytes"] for row in read_json_lines(log) if "megabytes" in row)
     counts = [sum(row[name] for row in rows) for name in ("sentences", "words")]

@@ -133,10 +133,10 @@ def compare(name: str, turns: int) -> None:
         learners[attention] = Learner(contest.model(attention))
     warm = 2
     batches = dict(zip(range(-warm, turns), contest.batches(), strict=False))
-    found = medians(contest.attentions, lambda who, turn: learners[who].step(batches[turn]), turns=turns, warm=warm)
-    for attention, taken in found.items():
+    times = medians(contest.attentions, lambda name, turn: learners[name].step(batches[turn]), turns=turns, warm=warm)
+    for attention, taken in times.items():
         parameters = sum(parameter.numel() for parameter in learners[attention].parameters)
-        ratio = f"{taken / found[contest.simple]:.2f}x"
+        ratio = f"{taken / times[contest.simple]:.2f}x"
         print(markdown.line([name, attention, f"{parameters:,}", f"{1000 * taken:.1f}", ratio]), flush=True)
 
 

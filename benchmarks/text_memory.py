@@ -29,7 +29,7 @@ NAMES = ("emb_s2t", "disan", "transformer", "ms_san", "tree_transformer")
 MODES = ("train", "predict")
 
 
-def work_of(name: str, mode: str, dim: int) -> Callable[[list[Example]], object]:
+def make_work(name: str, mode: str, dim: int) -> Callable[[list[Example]], object]:
     """A training step without the optimiser, or a prediction."""
     torch.manual_seed(0)
     vocabulary = sa.Vocabulary(WORDS)
@@ -53,15 +53,15 @@ def work_of(name: str, mode: str, dim: int) -> Callable[[list[Example]], object]
 def measure(name: str, mode: str, words: int, *, batch_size: int, dim: int) -> tuple[float, float | None]:
     """Megabytes measured and estimated; no estimate where the need of short texts is no parabola."""
     generator = random.Random(words)
-    batch = [Example((random_sentence(generator, words),), "0", id=str(place)) for place in range(batch_size)]
-    work = work_of(name, mode, dim)
+    batch = [Example((random_sentence(generator, words),), "0", id=str(index)) for index in range(batch_size)]
+    work = make_work(name, mode, dim)
     # What the first call of anything takes once is no part of it.
-    short = [Example((one.sentences[0].truncated(20),), "0", id=one.id) for one in batch]
+    short = [Example((example.sentences[0].truncated(20),), "0", id=example.id) for example in batch]
     peak_bytes(lambda: work(short))
-    before = status("VmRSS")
+    resident = status("VmRSS")
     peak(reset=True)
     work(batch)
-    measured = peak() - before
+    measured = peak() - resident
     estimate = estimated_bytes(work, batch[0], count=batch_size)
     return measured, None if estimate is None else estimate / 1024**2
 
@@ -87,10 +87,10 @@ def main() -> None:
     for mode in MODES:
         lines = []
         for name in NAMES:
-            found = [_alone(name, mode, words, sizes, options.threads) for words in options.words]
-            cells = [f"{measured:,.0f} ({f'{estimate:,.0f}' if estimate else 'none'})" for measured, estimate in found]
+            pairs = [_alone(name, mode, words, sizes, options.threads) for words in options.words]
+            cells = [f"{measured:,.0f} ({f'{estimate:,.0f}' if estimate else 'none'})" for measured, estimate in pairs]
             print(markdown.line([mode, name, *cells]), flush=True)
-            lines.append(Series(name, options.words, [measured / 1024 for measured, _ in found]))
+            lines.append(Series(name, options.words, [measured / 1024 for measured, _ in pairs]))
         if options.pictures is not None:
             options.pictures.mkdir(parents=True, exist_ok=True)
             title = f"{'Training on' if mode == 'train' else 'Prediction for'} {options.batch_size} texts at a time"
@@ -99,8 +99,9 @@ def main() -> None:
 
 
 def _alone(name: str, mode: str, words: int, sizes: dict[str, int], threads: int) -> tuple[float, float | None]:
-    given = [f"--batch-size={sizes['batch_size']}", f"--dim={sizes['dim']}", f"--threads={threads}", f"--words={words}"]
-    command = [sys.executable, "-m", "benchmarks.text_memory", *given, "--one", name, mode]
+    options = [f"--batch-size={sizes['batch_size']}", f"--dim={sizes['dim']}"]
+    options += [f"--threads={threads}", f"--words={words}"]
+    command = [sys.executable, "-m", "benchmarks.text_memory", *options, "--one", name, mode]
     measured, estimate = json.loads(subprocess.run(command, check=True, capture_output=True, text=True).stdout)
     return measured, estimate
 

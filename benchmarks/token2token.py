@@ -74,8 +74,8 @@ class Work:
         return [output, *torch.autograd.grad(output, tensors, self.incoming.to(dtype))]
 
     def error(self, form: str, exact: list[Tensor]) -> float:
-        found = self.results(form)
-        return max(float((found[index] - exact[index]).detach().abs().max()) for index in (0, 1, 2, 4))
+        computed = self.results(form)
+        return max(float((computed[index] - exact[index]).detach().abs().max()) for index in (0, 1, 2, 4))
 
 
 def added_peak(form: str, words: int, dim: int) -> float:
@@ -83,9 +83,9 @@ def added_peak(form: str, words: int, dim: int) -> float:
     work = Work(words, dim)
     # Whatever is loaded at first use; torch.compile makes one kernel for each shape.
     (work if form == "torch.compile" else Work(2, 2)).run(form)
-    before = peak(reset=True)  # compiling has a memory of its own
+    start = peak(reset=True)  # compiling has a memory of its own
     work.run(form)
-    return peak() - before
+    return peak() - start
 
 
 def main() -> None:
@@ -113,7 +113,7 @@ def main() -> None:
         work, pairs = Work(words, options.dim), batch_size(words) * words**2 * options.dim
         forms = [form for form in options.forms if pairs <= MOST_PAIRS or form in ("streamed", "compiled")]
         times = medians(forms, lambda form, _, work=work: work.run(form), turns=options.repeats, warm=1)
-        memory = {form: memory_of(form, words, options) for form in forms if options.memory}
+        memory = {form: _measure_memory(form, words, options) for form in forms if options.memory}
         exact = work.results("literal" if pairs <= 2**25 else "streamed", torch.float64)
         for form in forms:
             ratio = f"{times[form] / times['compiled']:.1f}x" if "compiled" in times else ""
@@ -125,7 +125,7 @@ def main() -> None:
             print(markdown.line([*cells, f"{work.error(form, exact):.1e}"]), flush=True)
 
 
-def memory_of(form: str, words: int, options: argparse.Namespace) -> float:
+def _measure_memory(form: str, words: int, options: argparse.Namespace) -> float:
     command = [sys.executable, "-m", "benchmarks.token2token", "--words", str(words), "--dim", str(options.dim)]
     command += ["--memory-of", form, "--threads", str(options.threads)]
     return float(subprocess.run(command, capture_output=True, text=True, check=True).stdout)

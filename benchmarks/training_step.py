@@ -57,15 +57,15 @@ def main() -> None:
     for words in options.words:
         lengths = [words] * options.batch_size
         # Distances in trees are found once per batch and kept; each model pays for them here: a batch of its own.
-        found = medians(
+        times = medians(
             NAMES,
             lambda name, turn, lengths=lengths: learners[name].step(
                 random_batch(random.Random(turn), lengths, VOCABULARY)
             ),
             turns=options.steps,
         )
-        for name, taken in found.items():
-            ratio = f"{taken / found['transformer']:.2f}x"
+        for name, taken in times.items():
+            ratio = f"{taken / times['transformer']:.2f}x"
             print(markdown.line([words, name, f"{learners[name].size:,}", f"{1000 * taken:.1f}", ratio]), flush=True)
 
 

@@ -55,8 +55,12 @@ def ours(name: str, beam: int) -> Callable[[], object]:
     generator = random.Random(0)
     sentences = [random_sentence(generator, LENGTH) for _ in range(BATCH)]
     if name == "tree_transformer":
-        trees = [sa.ConstituencyTree.from_dependency(one.words, one.dependency) for one in sentences if one.dependency]
-        sentences = [dataclasses.replace(one, constituency=tree) for one, tree in zip(sentences, trees, strict=True)]
+        sentences = [
+            dataclasses.replace(
+                sentence, constituency=sa.ConstituencyTree.from_dependency(sentence.words, sentence.dependency)
+            )
+            for sentence in sentences
+        ]
     return lambda: model.predict(sentences, batch_size=BATCH)
 
 
@@ -83,8 +87,8 @@ def marian(beam: int) -> Callable[[], object]:
 
     def translate() -> None:
         with torch.inference_mode():
-            found = model.generate(input_ids=words, attention_mask=mask, **options)
-        assert found.shape == (BATCH, STEPS + 1)
+            tokens = model.generate(input_ids=words, attention_mask=mask, **options)
+        assert tokens.shape == (BATCH, STEPS + 1)
 
     return translate
 
@@ -100,9 +104,9 @@ def main() -> None:
     for beam in BEAMS:
         torch.manual_seed(0)
         works = {PEER: marian(beam), **{name: ours(name, beam) for name in OURS}}
-        found = medians(list(works), lambda who, _, works=works: seconds(works[who]), turns=options.turns)  # type: ignore[misc]
-        for who, taken in found.items():
-            print(markdown.line([beam, who, f"{BATCH / taken:.1f}", f"{found[PEER] / taken:.2f}x"]), flush=True)
+        times = medians(list(works), lambda name, _, works=works: seconds(works[name]), turns=options.turns)  # type: ignore[misc]
+        for name, taken in times.items():
+            print(markdown.line([beam, name, f"{BATCH / taken:.1f}", f"{times[PEER] / taken:.2f}x"]), flush=True)
 
 
 if __name__ == "__main__":

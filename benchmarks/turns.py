@@ -19,13 +19,9 @@ def seconds(work: Callable[[], object], count: int = 1) -> float:
 def medians(
     names: Sequence[Name], work: Callable[[Name, int], float], *, turns: int, warm: int = 2
 ) -> dict[Name, float]:
-    """Median seconds of each contender.
+    """Median seconds of each contender; every turn begins with another one.
 
-    Args:
-        names: of the contenders.
-        work: from name and number of the turn to seconds; numbers below zero are not counted.
-        turns: how often each has its turn; every turn begins with another contender.
-        warm: turns before those that count.
+    ``work`` returns the seconds of a contender and turn; the ``warm`` first turns, numbered below zero, do not count.
     """
     times: dict[Name, list[float]] = {name: [] for name in names}
     for turn in range(-warm, turns):

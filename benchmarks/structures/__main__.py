@@ -97,15 +97,15 @@ def _compete_elsewhere(
     command += ["--sizes", *options.sizes] if options.sizes else []
     # Without passive waiting two threads can stall each other for seconds on a machine that does something else.
     environment = os.environ | {"OMP_NUM_THREADS": str(threads), "OMP_WAIT_POLICY": "passive"}
-    found = []
+    results = []
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True, env=environment) as process:
         for line in process.stdout or ():
             cell = [Result(**{**values, "size": tuple(values["size"])}) for values in json.loads(line)]
             print(table.line(cell, options.names), flush=True)
-            found += [asdict(result) for result in cell]
+            results += [asdict(result) for result in cell]
     if process.returncode:
         raise SystemExit(f"row {letter} with {threads} threads ended with code {process.returncode}")
-    return found
+    return results
 
 
 def _compete_here(options: argparse.Namespace) -> None:
@@ -123,7 +123,7 @@ def _compete_here(options: argparse.Namespace) -> None:
         names = [name for name in present if size not in row.uneven or name != ON_ONE_THREAD]
         contenders = [row.build(row.batch, size, name) for name in names]
         pairs = [(contender, mode) for contender in contenders for mode in options.modes if mode in contender.calls]
-        _prepare([(one, mode) for one, mode in pairs if not pace.gave_up(one.name, mode, size)], cores)
+        _prepare([pair for pair in pairs if not pace.gave_up(pair[0].name, pair[1], size)], cores)
         for mode in options.modes:
             print(
                 json.dumps([asdict(result) for result in compete(row.letter, contenders, size, mode, pace)]), flush=True
@@ -139,11 +139,11 @@ def _hold_to(threads: int) -> set[int]:
     return cores
 
 
-def _prepare(wanted: Sequence[tuple[Contender, str]], cores: set[int]) -> None:
+def _prepare(pairs: Sequence[tuple[Contender, str]], cores: set[int]) -> None:
     """Compile on all cores what is then run on a few."""
     widen = partial(os.sched_setaffinity, 0, cores) if cores else None
     with ThreadPoolExecutor(max(len(cores), 1), initializer=widen) as pool:
-        for _ in pool.map(lambda pair: pair[0].prepare(pair[1]), wanted):
+        for _ in pool.map(lambda pair: pair[0].prepare(pair[1]), pairs):
             pass
 
 
@@ -154,9 +154,9 @@ def _weigh(options: argparse.Namespace) -> list[dict[str, Any]]:
     print(f"\nMegabytes added to the peak, one thread; over {memory.LIMIT} MB or {memory.SECONDS} s it is stopped.\n")
     print(table.memory_header(names), flush=True)
     weights = []
-    for found in memory.weigh(options.memory, options.words, names):
-        print(table.memory_line(found, names), flush=True)
-        weights.append(found)
+    for row in memory.weigh(options.memory, options.words, names):
+        print(table.memory_line(row, names), flush=True)
+        weights.append(row)
     return weights
 
 

@@ -32,7 +32,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             topk=lambda u, t: LinearChainCRF(u, t).topk(COUNT),
             sample=lambda u, t: LinearChainCRF(u, t).sample(),
             entropy=lambda u, t: LinearChainCRF(u, t).entropy(),
-            kl=lambda u, t, other: kl_divergence(LinearChainCRF(u, t), LinearChainCRF(other, t)),
+            kl=lambda u, t, second: kl_divergence(LinearChainCRF(u, t), LinearChainCRF(second, t)),
             best=lambda parts: parts.argmax(-1),
         )
     peer = peers.load(name)
@@ -47,7 +47,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             topk=lambda u, t: peer.LinearChainCRF(u, t).topk(COUNT),
             sample=lambda u, t: peer.LinearChainCRF(u, t).sample(),
             entropy=lambda u, t: peer.LinearChainCRF(u, t).entropy,
-            kl=lambda u, t, other: peer.LinearChainCRF(u, t).kl(peer.LinearChainCRF(other, t)),
+            kl=lambda u, t, second: peer.LinearChainCRF(u, t).kl(peer.LinearChainCRF(second, t)),
             each_best=lambda tags: tags.unbind(-1),
         )
     if name == "pytorch-crf":  # the likelihood of given tags; no marginals
@@ -75,7 +75,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
         )
     if name == "torch-struct":  # [edge, state after, state before]
         lengths = torch.full((batch,), n)
-        other = _edges(weight, transition).mT.contiguous()
+        second = _edges(weight, transition).mT.contiguous()
         return torch_contender(
             name,
             [_edges(unary, transition).mT.contiguous()],
@@ -86,7 +86,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             topk=lambda s: peer.LinearChainCRF(s, lengths).topk(COUNT),
             sample=lambda s: peer.LinearChainCRF(s, lengths).sample((1,))[0],
             entropy=lambda s: peer.LinearChainCRF(s, lengths).entropy,
-            kl=lambda s, _: peer.LinearChainCRF(s, lengths).kl(peer.LinearChainCRF(other, lengths)),
+            kl=lambda s, _: peer.LinearChainCRF(s, lengths).kl(peer.LinearChainCRF(second, lengths)),
             parts=lambda parts: _words(parts.mT),
             best=lambda parts: _words(parts.mT).argmax(-1),
         )

@@ -27,7 +27,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             topk=lambda s: ConstituencyCRF(s).topk(COUNT),
             sample=lambda s: ConstituencyCRF(s).sample(),
             entropy=lambda s: ConstituencyCRF(s).entropy(),
-            kl=lambda s, other: kl_divergence(ConstituencyCRF(s), ConstituencyCRF(other)),
+            kl=lambda s, second: kl_divergence(ConstituencyCRF(s), ConstituencyCRF(second)),
         )
     peer = peers.load(name)
     if name == "SuPar":
@@ -41,7 +41,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             topk=lambda s: peer.ConstituencyCRF(s).topk(COUNT),
             sample=lambda s: peer.ConstituencyCRF(s).sample(),
             entropy=lambda s: peer.ConstituencyCRF(s).entropy,
-            kl=lambda s, other: peer.ConstituencyCRF(s).kl(peer.ConstituencyCRF(other)),
+            kl=lambda s, second: peer.ConstituencyCRF(s).kl(peer.ConstituencyCRF(second)),
             each_best=lambda trees: list(zip(*trees, strict=True)),
             best=lambda trees: _marked(trees, n),
         )
@@ -57,7 +57,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             topk=lambda s: peer.TreeCRF(s, lengths).topk(COUNT),
             sample=lambda s: peer.TreeCRF(s, lengths).sample((1,))[0],
             entropy=lambda s: peer.TreeCRF(s, lengths).entropy,
-            kl=lambda s, other: peer.TreeCRF(s, lengths).kl(peer.TreeCRF(other, lengths)),
+            kl=lambda s, second: peer.TreeCRF(s, lengths).kl(peer.TreeCRF(second, lengths)),
             parts=_half_open,
             best=_half_open,
         )

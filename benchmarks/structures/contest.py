@@ -89,8 +89,8 @@ class Pace:
     def gave_up(self, name: str, mode: str, size: tuple[int, ...]) -> bool:
         """Whether the contender took too long on an input that was no larger along any axis."""
         return any(
-            (name, mode) == (other, where) and all(a <= b for a, b in zip(small, size, strict=True))
-            for other, where, small in self.too_slow
+            (name, mode) == slow[:2] and all(a <= b for a, b in zip(slow[2], size, strict=True))
+            for slow in self.too_slow
         )
 
 
@@ -109,9 +109,9 @@ def compete(row: str, contenders: Sequence[Contender], size: tuple[int, ...], mo
             continue
         contender.prepare(mode)
         start = time.perf_counter()
-        found = contender.calls[mode]()
+        returned = contender.calls[mode]()
         first = time.perf_counter() - start
-        answer = contender.read(mode, found)
+        answer = contender.read(mode, returned)
         expected = answer if expected is None else expected
         gap = max(_gap(a, b) for a, b in zip(answer, expected, strict=True))
         if gap > TOLERANCE:
@@ -150,7 +150,7 @@ def torch_contender(
     kl: Callable[..., Tensor] | None = None,
     parts: Callable[[Tensor], Tensor] = lambda parts: parts,
     best: Callable[[Any], Tensor] = lambda best: best,
-    each_best: Callable[[Any], Sequence[Any]] = lambda found: found,
+    each_best: Callable[[Any], Sequence[Any]] = lambda answer: answer,
     size: Callable[[Tensor], Tensor] = lambda parts: parts.flatten(1).sum(-1),
 ) -> Contender:
     """A contender that is written in torch.
@@ -174,16 +174,16 @@ def torch_contender(
         return [tensor.detach().requires_grad_() for tensor in inputs]
 
     def train() -> tuple[Tensor, Tensor]:
-        own = leaves()
-        value = log_partition(*own)
-        return value.detach(), torch.autograd.grad(value.sum(), own)[0]
+        potentials = leaves()
+        value = log_partition(*potentials)
+        return value.detach(), torch.autograd.grad(value.sum(), potentials)[0]
 
     calls: dict[str, Callable[[], Any]] = {"train": train}
     if marginals is not None:
 
         def attend() -> Tensor:
-            own = leaves()
-            return torch.autograd.grad((marginals(*own) * weight).sum(), own)[0]
+            potentials = leaves()
+            return torch.autograd.grad((marginals(*potentials) * weight).sum(), potentials)[0]
 
         calls |= {"marg": lambda: marginals(*plain), "attn": attend}
     for mode, function in (("argmax", argmax), ("topk", topk), ("sample", sample), ("entropy", entropy)):
@@ -196,7 +196,7 @@ def torch_contender(
         if mode == "train":
             return [answer[0], parts(answer[1])]
         if mode == "topk":
-            return [torch.stack([best(found).double() for found in each_best(answer)])]
+            return [torch.stack([best(structure).double() for structure in each_best(answer)])]
         if mode in ("entropy", "kl"):
             return [answer.detach()]
         if mode == "sample":

@@ -18,7 +18,8 @@ class Family:
 
     Attributes:
         ours: from scores to a distribution.
-        supar: likewise, given the module; so is ``torch_struct``.
+        supar: from SuPar's module and scores to a distribution.
+        torch_struct: from torch-struct's module and scores to a distribution.
         selects: whether torch-struct has best trees and an entropy, and whether it and SuPar have k best and random
             trees.
         projective: for SynJax.
@@ -46,7 +47,7 @@ class Family:
                 topk=lambda s: self.ours(s).topk(COUNT),
                 sample=lambda s: self.ours(s).sample(),
                 entropy=lambda s: self.ours(s).entropy(),
-                kl=lambda s, other: kl_divergence(self.ours(s), self.ours(other)),
+                kl=lambda s, second: kl_divergence(self.ours(s), self.ours(second)),
                 best=lambda parts: parts.argmax(-1),
             )
         peer = peers.load(name)
@@ -61,7 +62,7 @@ class Family:
                 topk=(lambda s: self.supar(peer, s).topk(COUNT)) if self.selects else None,
                 sample=(lambda s: self.supar(peer, s).sample()) if self.selects else None,
                 entropy=lambda s: self.supar(peer, s).entropy,
-                kl=lambda s, other: self.supar(peer, s).kl(self.supar(peer, other)),
+                kl=lambda s, second: self.supar(peer, s).kl(self.supar(peer, second)),
                 each_best=lambda heads: heads.unbind(-1),
                 parts=lambda parts: parts[:, 1:],
                 best=lambda heads: heads[:, 1:],

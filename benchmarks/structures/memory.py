@@ -72,7 +72,7 @@ def _measure(sending: Connection, row: Row, size: tuple[int, ...], name: str, mo
     if contender.prepare(mode) is None:
         row.build(row.batch, tuple(2 for _ in size), name).calls[mode]()  # whatever is loaded at first use
     limit_growth(LIMIT)
-    before = peak(reset=True)
+    start = peak(reset=True)
     try:
         contender.calls[mode]()
     except (MemoryError, RuntimeError) as error:
@@ -80,7 +80,7 @@ def _measure(sending: Connection, row: Row, size: tuple[int, ...], name: str, mo
             raise
         sending.send(f"over {LIMIT}")
     else:
-        sending.send(peak() - before)
+        sending.send(peak() - start)
 
 
 def main() -> None:
@@ -102,15 +102,15 @@ def main() -> None:
             for mode in MODES:
                 weights: dict[str, float | str] = {}
                 for name in (name for name in present if name in row.names):
-                    smaller, before = weighed.get((name, mode), (words, 0.0))
-                    if before * (words / smaller) ** row.growth > LIMIT:
+                    fewer_words, megabytes = weighed.get((name, mode), (words, 0.0))
+                    if megabytes * (words / fewer_words) ** row.growth > LIMIT:
                         too_much.setdefault(name, f"over {LIMIT}")
-                    found = too_much.get(name) or added(row, size, name, mode)
-                    if isinstance(found, str):
-                        too_much[name] = found
+                    weight = too_much.get(name) or added(row, size, name, mode)
+                    if isinstance(weight, str):
+                        too_much[name] = weight
                     else:
-                        weighed[name, mode] = words, found
-                    weights[name] = found
+                        weighed[name, mode] = words, weight
+                    weights[name] = weight
                 print(json.dumps({"row": row.letter, "size": size, "mode": mode, "weights": weights}), flush=True)
 
 

@@ -19,8 +19,8 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
     scores, weight = (torch.randn(shape, generator=generator) for _ in range(2))
     # What torch-struct would start with instead of label 0, and ends beyond the last word, are no segments.
     words = torch.arange(n).view(-1, 1, 1, 1)
-    before = torch.arange(labels).view(-1, 1)
-    real = ((words > 0) | (before == 0)) & (words + torch.arange(1, WIDTH + 1).view(-1, 1, 1) <= n)
+    previous_label = torch.arange(labels).view(-1, 1)
+    real = ((words > 0) | (previous_label == 0)) & (words + torch.arange(1, WIDTH + 1).view(-1, 1, 1) <= n)
     weight = weight * real
     if name == "structattn":
         return torch_contender(
@@ -33,7 +33,7 @@ def build(batch: int, size: tuple[int, ...], name: str) -> Contender:
             topk=lambda s: SemiMarkovCRF(s).topk(COUNT),
             sample=lambda s: SemiMarkovCRF(s).sample(),
             entropy=lambda s: SemiMarkovCRF(s).entropy(),
-            kl=lambda s, other: kl_divergence(SemiMarkovCRF(s), SemiMarkovCRF(other)),
+            kl=lambda s, second: kl_divergence(SemiMarkovCRF(s), SemiMarkovCRF(second)),
             size=_words,
         )
     peer = peers.load(name)

@@ -17,13 +17,13 @@ def header(names: Sequence[str]) -> str:
 def line(results: Sequence[Result], names: Sequence[str]) -> str:
     """One size and mode: ``median`` milliseconds, and in brackets the ratio to ours."""
     first = results[0]
-    found = {result.name: result for result in results}
-    ours = found[OURS].median
-    peers = [r.median for name, r in found.items() if r.median is not None and not name.startswith(OURS)]
+    by_name = {result.name: result for result in results}
+    ours = by_name[OURS].median
+    peers = [r.median for name, r in by_name.items() if r.median is not None and not name.startswith(OURS)]
     ratio = f"{min(peers) / ours:.1f}x" if peers and ours else ""
     gaps = [result.difference for result in results if result.difference is not None and result.median is not None]
     size = ", ".join(map(str, first.size))
-    cells = [_cell(found[name], ours) if name in found else "" for name in names]
+    cells = [_cell(by_name[name], ours) if name in by_name else "" for name in names]
     gap = f"{max(gaps):.0e}" if len(gaps) > 1 else ""
     return markdown.line([first.row, size, first.mode, first.threads, *cells, ratio, gap])
 
@@ -33,9 +33,9 @@ def memory_header(names: Sequence[str]) -> str:
     return markdown.header(["row", "size", "mode", *names, "less than the best torch peer"])
 
 
-def memory_line(found: Mapping[str, Any], names: Sequence[str]) -> str:
+def memory_line(row: Mapping[str, Any], names: Sequence[str]) -> str:
     """One row, size and mode: megabytes, or why there are none."""
-    weights: Mapping[str, float | str] = found["weights"]
+    weights: Mapping[str, float | str] = row["weights"]
     cells = [weights.get(name, "") for name in names]
     shown = [cell if isinstance(cell, str) else f"{cell:.1f}" for cell in cells]
     ours = weights[OURS]
@@ -46,7 +46,7 @@ def memory_line(found: Mapping[str, Any], names: Sequence[str]) -> str:
     ]
     # Below a tenth of a megabyte pages decide.
     ratio = f"{min(peers) / max(ours, 0.1):.1f}x" if peers and not isinstance(ours, str) else ""
-    return markdown.line([found["row"], ", ".join(map(str, found["size"])), found["mode"], *shown, ratio])
+    return markdown.line([row["row"], ", ".join(map(str, row["size"])), row["mode"], *shown, ratio])
 
 
 def _cell(result: Result, ours: float | None) -> str:

@@ -44,9 +44,8 @@ def shown(folder: Path, described: str) -> list[str]:
     """The lines of the table."""
     (folder / "pages.yaml").write_text(f"page.md: {{speed: {described}}}", encoding="utf-8")
     (page,) = pages.pages(folder, folder / "pages.yaml", folder).values()
-    before, table, after = page.partition("<!-- table: speed -->")[0], page, page.rpartition("<!-- end -->")[2]
-    assert (before, after) == ("before\n", "\nafter\n")
-    return [line for line in table.splitlines() if line.startswith("|")]
+    assert (page.partition("<!-- table: speed -->")[0], page.rpartition("<!-- end -->")[2]) == ("before\n", "\nafter\n")
+    return [line for line in page.splitlines() if line.startswith("|")]
 
 
 @pytest.mark.parametrize("part", PARTS)
@@ -69,7 +68,7 @@ def test_printed_tables_are_read_cell_by_cell() -> None:
 def test_a_record_takes_the_place_of_that_of_the_same_threads(folder: Path) -> None:
     for threads in (2, 1):
         records.save("part", record("again", threads=threads), folder)
-    assert [(one.threads, one.output) for one in records.read("part", folder)] == [
+    assert [(saved.threads, saved.output) for saved in records.read("part", folder)] == [
         ((1,), ("again",)),
         ((2,), ("again",)),
     ]
@@ -85,6 +84,10 @@ def test_a_record_takes_the_place_of_that_of_the_same_threads(folder: Path) -> N
         (
             "{part: part, summary: {by: [], of: to}}",
             ["| compared | median | least | below 1x |", "|---|---|---|---|", "| 2 | 1.2x | 0.5x | 1 |"],
+        ),
+        (
+            "{part: part, summary: {by: [row], of: to}, columns: [row, least]}",
+            ["| row | least |", "|---|---|", "| A | 2.0x |", "| B | 0.5x |"],
         ),
     ],
 )
