@@ -57,10 +57,7 @@ def compare(
 ) -> dict[str, float]:
     """Train the structured and the independent tagger on one treebank; print and return F1 on the development data.
 
-    Args:
-        description: of the program.
-        build: a tagger with ``loss(sentences, phrases)`` and ``predict(sentences)``, structured or not.
-        arguments: of the command line.
+    A tagger has ``loss(sentences, phrases)`` and ``predict(sentences)``; ``arguments`` are those of the command line.
     """
     parser = argparse.ArgumentParser(description=description, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("train", type=Path, help="treebank in CoNLL-U")
@@ -79,6 +76,6 @@ def compare(
         tagger.eval()
         with torch.no_grad():
             predicted = [tagger.predict(dev[i : i + 64]) for i in range(0, len(dev), 64)]
-        scores[name] = f1([found for batch in predicted for found in batch], gold)
+        scores[name] = f1([sentence for batch in predicted for sentence in batch], gold)
         print(f"  F1 {scores[name]:.1f} on {len(dev)} sentences with {sum(map(len, gold))} phrases", flush=True)
     return scores

@@ -28,7 +28,7 @@ POSITIVE, NEGATIVE = "positive", "negative"
 
 def has_word(example: Example, word: str) -> bool:
     """Whether a sentence has the word, in whatever case."""
-    return word.lower() in (own.lower() for own in example.sentences[0].words)
+    return word.lower() in map(str.lower, example.sentences[0].words)
 
 
 def is_predicted(example: Example, word: str) -> bool:
@@ -41,9 +41,9 @@ def biased(examples: Iterable[Example], word: str, *, seed: int) -> list[Example
     predicted = [example for example in examples if is_predicted(example, word)]
     draw = random.Random(seed)
     sides = [[example for example in predicted if example.label == label] for label in (POSITIVE, NEGATIVE)]
-    chosen = [example for side in sides for example in draw.sample(side, min(map(len, sides)))]
-    draw.shuffle(chosen)
-    return chosen
+    balanced = [example for side in sides for example in draw.sample(side, min(map(len, sides)))]
+    draw.shuffle(balanced)
+    return balanced
 
 
 def write(path: Path, examples: Iterable[Example]) -> None:
@@ -52,7 +52,9 @@ def write(path: Path, examples: Iterable[Example]) -> None:
         stream.writelines(f"{example.label} {' '.join(example.sentences[0].words)}\n" for example in examples)
 
 
-def measured(model: TaskModel, examples: Sequence[Example], word: str, *, limit: int) -> tuple[float, float, float]:
+def measure_model(
+    model: TaskModel, examples: Sequence[Example], word: str, *, limit: int
+) -> tuple[float, float, float]:
     """Accuracy where the word predicts the label, accuracy where it does not, and the word's influence."""
     right: dict[bool, list[float]] = {True: [], False: []}
     for example, answer in zip(examples, model.predict(examples), strict=True):
@@ -60,9 +62,9 @@ def measured(model: TaskModel, examples: Sequence[Example], word: str, *, limit:
     changes = [
         change
         for example in [example for example in examples if has_word(example, word)][:limit]
-        for found in leave_one_out(model, example, label=POSITIVE)
-        for own, change in zip(found.sentence.words, found.changes, strict=True)
-        if own.lower() == word.lower()
+        for attribution in leave_one_out(model, example, label=POSITIVE)
+        for occluded, change in zip(attribution.sentence.words, attribution.changes, strict=True)
+        if occluded.lower() == word.lower()
     ]
     return mean(right[True]), mean(right[False]), mean(changes)
 
@@ -89,8 +91,10 @@ def measure(options: argparse.Namespace) -> None:
     names, rows = list(named(options.systems)), []
     print("system\twhere the word is right\twhere it misleads\tinfluence of the word")
     for name, folders in named(options.systems).items():
-        found = [measured(sa.load(folder), examples, options.word, limit=options.limit) for folder in folders]
-        rows.append([mean(values) for values in zip(*found, strict=True)])
+        measurements = [
+            measure_model(sa.load(folder), examples, options.word, limit=options.limit) for folder in folders
+        ]
+        rows.append([mean(values) for values in zip(*measurements, strict=True)])
         print("\t".join((name, *(f"{value:.3f}" for value in rows[-1]))))
     options.out.mkdir(parents=True, exist_ok=True)
     labels = ("accuracy where the word is right", "accuracy where it misleads", "influence of the word")

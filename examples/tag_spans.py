@@ -47,20 +47,20 @@ class Tagger(nn.Module):
     def loss(self, sentences: Sequence[sa.Sentence], gold: Sequence[Sequence[Phrase]]) -> Tensor:
         """Negative log-likelihood for each word."""
         batch = sa.collate(sentences, self.vocabulary)
-        short = [[phrase for phrase in found if phrase[1] - phrase[0] <= WIDTHS] for found in gold]
+        short = [[phrase for phrase in sentence if phrase[1] - phrase[0] <= WIDTHS] for sentence in gold]
         if not self.structured:
             target = torch.zeros(*batch.tokens.shape, WIDTHS, dtype=torch.long)
-            for row, found in enumerate(short):
-                for start, end, label in found:
+            for row, phrases in enumerate(short):
+                for start, end, label in phrases:
                     target[row, start, end - start - 1] = label
             scores = self.spans(batch)[inside(batch.lengths, target.shape[1])]
-            chosen = target[inside(batch.lengths, target.shape[1])]
-            return nn.functional.cross_entropy(scores, chosen, reduction="sum") / batch.lengths.sum()
+            labels = target[inside(batch.lengths, target.shape[1])]
+            return nn.functional.cross_entropy(scores, labels, reduction="sum") / batch.lengths.sum()
         segments = self.segments(batch)
         structure = torch.zeros(*batch.tokens.shape, 3, dtype=torch.long)
-        rows = [with_outside(found, len(s.words)) for found, s in zip(short, sentences, strict=True)]
-        for row, own in zip(structure, rows, strict=True):
-            row[: len(own)] = torch.tensor(own)
+        rows = [with_outside(part, len(s.words)) for part, s in zip(short, sentences, strict=True)]
+        for row, segmentation in zip(structure, rows, strict=True):
+            row[: len(segmentation)] = torch.tensor(segmentation)
         return -segments.log_prob(segments.from_structure(structure)).sum() / batch.lengths.sum()
 
     def predict(self, sentences: Sequence[sa.Sentence]) -> list[list[Phrase]]:
@@ -69,11 +69,11 @@ class Tagger(nn.Module):
         if self.structured:
             segments = self.segments(batch)
             best = segments.to_structure(segments.argmax()).tolist()
-            return [[(start, end, label) for start, end, label in found if label] for found in best]
-        chosen = self.spans(batch).argmax(-1).masked_fill(~inside(batch.lengths, batch.tokens.shape[1]), 0)
+            return [[(start, end, label) for start, end, label in sentence if label] for sentence in best]
+        labels = self.spans(batch).argmax(-1).masked_fill(~inside(batch.lengths, batch.tokens.shape[1]), 0)
         predicted: list[list[Phrase]] = [[] for _ in sentences]
-        for row, start, width in chosen.nonzero().tolist():
-            predicted[row].append((start, start + width + 1, int(chosen[row, start, width])))
+        for row, start, width in labels.nonzero().tolist():
+            predicted[row].append((start, start + width + 1, int(labels[row, start, width])))
         return predicted
 
 
@@ -83,10 +83,10 @@ def inside(lengths: Tensor, words: int) -> Tensor:
     return end <= lengths[:, None, None]
 
 
-def with_outside(found: Sequence[Phrase], length: int) -> list[Phrase]:
+def with_outside(phrases: Sequence[Phrase], length: int) -> list[Phrase]:
     """Phrases from left to right with a segment of label 0 for each word between them."""
-    covered = {place for start, end, _ in found for place in range(start, end)}
-    return sorted([*found, *((place, place + 1, 0) for place in range(length) if place not in covered)])
+    covered = {word for start, end, _ in phrases for word in range(start, end)}
+    return sorted([*phrases, *((word, word + 1, 0) for word in range(length) if word not in covered)])
 
 
 def main(arguments: Sequence[str] | None = None) -> dict[str, float]:

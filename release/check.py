@@ -15,7 +15,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).parent.parent
 MOST_BYTES = {".whl": 10_000_000, ".tar.gz": 10_000_000}
-# The place of a clone, a home or a temporary file on some machine has no meaning anywhere else.
+# The path of a clone, a home or a temporary file on one machine has no meaning anywhere else.
 MACHINE_PATH = re.compile(r"(?<![\w.])/(home|root|Users|work|tmp)/\w")
 # What a browser loads with a page; links that a reader follows are not among it.
 LOADED = re.compile(r'<(?:script|link|img|iframe|source)\b[^>]*\b(?:src|href)="((?:https?:)?//[^"]*)"')
@@ -23,14 +23,10 @@ NO_COMPILER = {"CXX": "/bin/false"}
 
 
 def run(*command: object, cwd: Path, **environment: str) -> None:
-    """A command that must succeed.
-
-    Raises:
-        SystemExit: if it fails, with the end of its output.
-    """
+    """Run a command, and exit with the end of its output if it fails."""
     # Packages of whoever asks would be found before those of the clone.
     ours = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    found = subprocess.run(
+    process = subprocess.run(
         list(map(str, command)),
         cwd=cwd,
         env={**ours, **environment},
@@ -39,12 +35,12 @@ def run(*command: object, cwd: Path, **environment: str) -> None:
         stderr=subprocess.STDOUT,  # in its order, so that what went wrong comes last
         check=False,
     )
-    if found.returncode:
-        raise SystemExit(f"{' '.join(map(str, command))}: exit {found.returncode}\n{found.stdout[-4000:]}")
+    if process.returncode:
+        raise SystemExit(f"{' '.join(map(str, command))}: exit {process.returncode}\n{process.stdout[-4000:]}")
 
 
-def no_machine_path(clone: Path) -> None:
-    """No tracked text names a place of one machine."""
+def check_machine_paths(clone: Path) -> None:
+    """No tracked text names a path of one machine."""
     files = subprocess.run(["git", "ls-files"], cwd=clone, text=True, capture_output=True, check=True).stdout.split(
         "\n"
     )
@@ -55,10 +51,10 @@ def no_machine_path(clone: Path) -> None:
             continue
         for number, line in enumerate(lines, start=1):
             if name != "release/check.py" and MACHINE_PATH.search(line):
-                raise SystemExit(f"{name}:{number}: names a place of one machine: {line.strip()[:120]}")
+                raise SystemExit(f"{name}:{number}: names a path of one machine: {line.strip()[:120]}")
 
 
-def one_version(clone: Path) -> None:
+def check_version(clone: Path) -> None:
     """The changelog and the citation are about the version of the package."""
     source = (clone / "src/structattn/__init__.py").read_text(encoding="utf-8")
     (version,) = re.findall(r'^__version__ = "(.+)"$', source, flags=re.MULTILINE)
@@ -67,15 +63,15 @@ def one_version(clone: Path) -> None:
             raise SystemExit(f"{name}: expected {expected!r}, the version of src/structattn/__init__.py")
 
 
-def installed(clone: Path) -> None:
+def check_installations(clone: Path) -> None:
     """The wheel, then the sources in plain torch, in an empty environment and without a compiler."""
     (wheel,), (source,) = (list((clone / "dist").glob(f"*{ending}")) for ending in MOST_BYTES)
     with tempfile.TemporaryDirectory() as folder:
-        place = Path(folder)
-        python = place / "environment/bin/python"
+        path = Path(folder)
+        python = path / "environment/bin/python"
         pip = (python, "-m", "pip", "install", "--quiet", "--constraint", clone / "constraints.txt")
-        run(sys.executable, "-m", "venv", python.parent.parent, cwd=place)
-        run(*pip, wheel, "pytest", cwd=place, **NO_COMPILER)
+        run(sys.executable, "-m", "venv", python.parent.parent, cwd=path)
+        run(*pip, wheel, "pytest", cwd=path, **NO_COMPILER)
         run(
             python,
             "-m",
@@ -84,21 +80,21 @@ def installed(clone: Path) -> None:
             "-c",
             "/dev/null",
             clone / "release/test_installed.py",
-            cwd=place,
+            cwd=path,
             **NO_COMPILER,
         )
-        run(*pip, "--force-reinstall", "--no-deps", source, cwd=place, **NO_COMPILER)
-        run(python, "-c", "import structattn; structattn.parse('It works.')", cwd=place, **NO_COMPILER)
+        run(*pip, "--force-reinstall", "--no-deps", source, cwd=path, **NO_COMPILER)
+        run(python, "-c", "import structattn; structattn.parse('It works.')", cwd=path, **NO_COMPILER)
 
 
-def nothing_from_elsewhere(clone: Path) -> None:
+def check_links(clone: Path) -> None:
     """No page of the site loads anything from another site."""
     for page in sorted((clone / "docs/_build/html").rglob("*.html")):
-        if found := LOADED.search(page.read_text(encoding="utf-8")):
-            raise SystemExit(f"{page.relative_to(clone)}: loads {found[1]}; expected a site that works offline")
+        if match := LOADED.search(page.read_text(encoding="utf-8")):
+            raise SystemExit(f"{page.relative_to(clone)}: loads {match[1]}; expected a site that works offline")
 
 
-def sizes(clone: Path) -> None:
+def check_sizes(clone: Path) -> None:
     """What is uploaded is small."""
     for ending, most in MOST_BYTES.items():
         for path in (clone / "dist").glob(f"*{ending}"):
@@ -113,15 +109,15 @@ def make(target: str) -> Callable[[Path], None]:
 
 
 STEPS: dict[str, Callable[[Path], None]] = {
-    "no place of one machine": no_machine_path,
-    "one version": one_version,
+    "no path of one machine": check_machine_paths,
+    "one version": check_version,
     "make test": make("test"),
     "make demo": make("demo"),
     "make docs": make("docs"),
-    "the site works offline": nothing_from_elsewhere,
+    "the site works offline": check_links,
     "make wheel": make("wheel"),
-    "sizes": sizes,
-    "wheel and sources installed without a compiler": installed,
+    "sizes": check_sizes,
+    "wheel and sources installed without a compiler": check_installations,
 }
 
 

@@ -33,37 +33,29 @@ class Requirement(NamedTuple):
 
 
 def requirements(lines: Iterable[str]) -> Iterator[Requirement]:
-    """The requirements of a list of pyproject.toml.
-
-    Raises:
-        SystemExit: for one of another form, such as one with an upper bound.
-    """
+    """The requirements of a list of pyproject.toml; exits for one of another form, such as one with an upper bound."""
     for line in lines:
-        found = REQUIREMENT.fullmatch(line)
-        if found is None:
+        match = REQUIREMENT.fullmatch(line)
+        if match is None:
             raise SystemExit(f"pyproject.toml: expected a requirement with at most a lower bound, got {line!r}")
-        yield Requirement(found[1], found[2] or "", found[3], found[4] or "")
+        yield Requirement(match[1], match[2] or "", match[3], match[4] or "")
 
 
 def main(instead: list[str]) -> None:
-    """Print the requirements.
-
-    Raises:
-        SystemExit: for a line of ``instead`` that is not of the form NAME==VERSION, or names no requirement.
-    """
+    """Print the requirements; lines NAME==VERSION of ``instead`` take the place of those that they name."""
     replaced = {line.partition("==")[0]: line for line in instead if "==" in line}
     if len(replaced) < len(instead):
         raise SystemExit(f"expected NAME==VERSION for different requirements, got {' '.join(instead)}")
     project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
     groups = project["optional-dependencies"]
-    own, *tools = requirements(groups["dev"])
+    package, *tools = requirements(groups["dev"])
     tools += requirements(groups["test"])
-    chosen = (line for name in own.extras.strip("[]").split(",") if name != "test" for line in groups[name])
-    for one in requirements([*project["dependencies"], *chosen]):
-        print(replaced.pop(one.name, one.at_its_oldest))
+    extras = (line for name in package.extras.strip("[]").split(",") if name != "test" for line in groups[name])
+    for requirement in requirements([*project["dependencies"], *extras]):
+        print(replaced.pop(requirement.name, requirement.at_its_oldest))
     if replaced:
         raise SystemExit(f"not a requirement in pyproject.toml: {', '.join(replaced)}")
-    names = {one.name for one in tools} - {WITHOUT_DEPENDENCIES}
+    names = {tool.name for tool in tools} - {WITHOUT_DEPENDENCIES}
     for line in (ROOT / "constraints.txt").read_text(encoding="utf-8").splitlines():
         if line.partition("==")[0] in names:
             print(line)

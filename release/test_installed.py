@@ -29,10 +29,10 @@ FAMILIES = {
 
 def answers(family: type, scores: list[torch.Tensor]) -> list[torch.Tensor]:
     learnt = [array.clone().requires_grad_() for array in scores]
-    found = family(*learnt)
-    marginals = found.marginals()
+    distribution = family(*learnt)
+    marginals = distribution.marginals()
     gradients = torch.autograd.grad((marginals * marginals).sum(), learnt)
-    return [found.log_partition(), marginals, found.argmax(), found.entropy(), *gradients]
+    return [distribution.log_partition(), marginals, distribution.argmax(), distribution.entropy(), *gradients]
 
 
 def test_the_package_is_the_installed_one() -> None:
@@ -51,8 +51,8 @@ def test_kernels_agree_with_plain_torch(name: str) -> None:
     compiled = answers(family, scores)
     with plain_torch():
         plain = answers(family, scores)
-    for one, other in zip(compiled, plain, strict=True):
-        torch.testing.assert_close(one, other, rtol=1e-9, atol=1e-9)
+    for pair in zip(compiled, plain, strict=True):
+        torch.testing.assert_close(*pair, rtol=1e-9, atol=1e-9)
 
 
 def test_the_parser_is_in_the_package() -> None:

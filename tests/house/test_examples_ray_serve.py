@@ -52,7 +52,7 @@ def test_replicas_answer_as_the_model_does(tmp_path: Path) -> None:
         until = time.monotonic() + 180
         while True:
             try:
-                status, found = ask(port, "/predict", {"texts": TEXTS})
+                status, reply = ask(port, "/predict", {"texts": TEXTS})
                 if status == 200:
                     break
             except OSError:
@@ -60,9 +60,9 @@ def test_replicas_answer_as_the_model_does(tmp_path: Path) -> None:
             assert process.poll() is None, "the example has ended"
             assert time.monotonic() < until, "nothing answers"
             time.sleep(0.5)
-        expected = [answer_to_json(one) for one in model.predict(TEXTS)]
-        for one, other in zip(found["predictions"], expected, strict=True):
-            assert one["probabilities"] == pytest.approx(other["probabilities"], abs=1e-5)
+        expected = [answer_to_json(prediction) for prediction in model.predict(TEXTS)]
+        for served, local in zip(reply["predictions"], expected, strict=True):
+            assert served["probabilities"] == pytest.approx(local["probabilities"], abs=1e-5)
         assert ask(port, "/parse", {"texts": ["Kids wash."]})[1]["texts"][0][0]["heads"] == [2, 0, 2]
         assert ask(port, "/predict", {"texts": []})[0] == 400
         assert ask(port, "/nowhere", {"texts": TEXTS})[0] == 404

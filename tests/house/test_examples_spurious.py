@@ -56,10 +56,10 @@ def test_a_word_that_tells_the_label_is_found_out(probe: Probe, tmp_path: Path) 
         device="cpu",
     )
     folder = run(config).folder
-    header, found, file = probe(
+    header, row, file = probe(
         "measure", tmp_path / "biased" / "dev.txt", f"words={folder}", "--out", tmp_path / "figures"
     )
-    name, right, misled, influence = found.split("\t")
+    name, right, misled, influence = row.split("\t")
     assert header.count("\t") == 3
     assert (name, float(right), float(misled)) == ("words", 1.0, 0.0)
     assert float(influence) > 0.1

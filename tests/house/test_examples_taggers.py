@@ -46,8 +46,8 @@ def test_both_choices_of_spans_learn_a_tiny_treebank(
     example: Load, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = tmp_path / "tiny.conllu"
-    other = sa.Sentence(["She", "ran"], tags=["PRON", "VERB"], dependency=sa.DependencyTree([2, 0], ["nsubj", "root"]))
-    sa.write_conllu(path, [BIG_DOG, other] * 8)
+    short = sa.Sentence(["She", "ran"], tags=["PRON", "VERB"], dependency=sa.DependencyTree([2, 0], ["nsubj", "root"]))
+    sa.write_conllu(path, [BIG_DOG, short] * 8)
     scores = example("tag_spans").main([str(path), str(path), "--epochs", "30", "--sentences", "16"])
     assert scores["structured"] > 70
     assert scores["independent"] > 70
