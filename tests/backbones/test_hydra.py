@@ -23,13 +23,13 @@ from structattn.backbones import (
     RelationHeads,
     add_heads,
     evaluate_heads,
-    exchange_trees,
     relation_loss,
     relation_targets,
 )
 from structattn.backbones.adapter import backbone_fingerprint
 from structattn.backbones.head_evaluation import area_under_curve, heads_loss, tree_heads
 from structattn.backbones.hydra_encoder import hydra
+from structattn.backbones.relation_batches import exchange_trees
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError, ParseError

@@ -15,9 +15,8 @@ if TYPE_CHECKING:
     from structattn.backbones.hydra_layer import HydraLayer
     from structattn.backbones.inject import inject, load_injection
     from structattn.backbones.injection import InjectedModel
-    from structattn.backbones.relation_batches import exchange_trees
     from structattn.backbones.relation_heads import RelationHeads, relation_loss
-    from structattn.backbones.relation_targets import RelationTargets, relation_targets
+    from structattn.backbones.relation_targets import relation_targets
     from structattn.backbones.task_models import (
         HydraModelForQuestionAnswering,
         HydraModelForSequenceClassification,
@@ -36,10 +35,8 @@ __all__ = [
     "PretrainedBackbone",
     "RelationHeads",
     "RelationReport",
-    "RelationTargets",
     "add_heads",
     "evaluate_heads",
-    "exchange_trees",
     "head_drift",
     "heads_config",
     "heads_loss",

@@ -112,21 +112,7 @@ def _has_structures(sentence: Sentence, config: HydraConfig) -> bool:
 def exchange_trees(sentences: Sequence[Sentence], *, seed: int) -> list[Sentence]:
     """Every sentence with the structures of a random other one of the same length: the control for HYDRA's claim.
 
-    A sentence that is the only one of its length keeps its own structures.
-
-    Args:
-        sentences: sentences with any structures.
-        seed: the same seed gives the same exchange.
-
-    Returns:
-        The sentences in their order; trees and relations are exchanged, lines of CoNLL-U files are dropped.
-
-    Example:
-        >>> from structattn.syntax import DependencyTree
-        >>> first = Sentence(["a", "b"], dependency=DependencyTree([2, 0]))
-        >>> second = Sentence(["c", "d"], dependency=DependencyTree([0, 1]))
-        >>> [sentence.dependency.heads for sentence in exchange_trees([first, second], seed=0)]
-        [(0, 1), (2, 0)]
+    A sentence that is the only one of its length keeps its own structures; lines of CoNLL-U files are dropped.
     """
     generator = random.Random(seed)
     by_length: dict[int, list[int]] = {}

@@ -18,14 +18,7 @@ from structattn.data import SentenceBatch, SubwordBatch, parse_relation, word_re
 class RelationTargets:
     """The targets of the heads' scores.
 
-    Attributes:
-        relation: one matrix for each relation of the configuration.
-        mask: the nodes that count: subwords, or words where ``over_words``.
-        over_words: whether nodes are words, each the mean of its subwords.
-
-    Example:
-        >>> RelationTargets(torch.zeros(1, 1, 2, 2), torch.ones(1, 2, dtype=torch.bool)).over_words
-        False
+    ``over_words`` says whether nodes are words, each the mean of its subwords, rather than subwords.
     """
 
     relation: Float[Tensor, "batch relation node node"]
@@ -43,6 +36,10 @@ def relation_targets(subwords: SubwordBatch, config: HydraConfig) -> RelationTar
     Args:
         subwords: the texts as the backbone's subwords, with their sentences.
         config: the relations, and the rules for subwords and special tokens.
+
+    Returns:
+        ``relation``, a matrix for each relation; ``mask``, the nodes that count; and ``over_words``, whether nodes are
+        words, each the mean of its subwords, rather than subwords.
 
     Raises:
         MissingStructure: if a sentence lacks the tree or the matrix that a relation needs.

@@ -24,11 +24,9 @@ from structattn.functional import attention
 
 
 class GuidedLayer(nn.Module):
-    r"""SG-Net's layer: attention of words to their ancestors only, mixed with the states that the layer reads.
+    """SG-Net's layer, one in place of its two: attention of words to their ancestors only, mixed with what it reads.
 
-    ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))`` with :math:`A^h_{ij} = 0` wherever the relation is 0, and
-    :math:`\gamma (w_0 H + w_1 H')` with :math:`w = \mathrm{softmax}(s)`. The code of SG-Net has such a mixture; one
-    layer here replaces its two. A subword with no allowed key, such as a special token, attends to nothing.
+    ``gamma (w_0 H + w_1 H')`` with ``w = softmax(s)`` and ``H' = FFN(LN(H + Concat_h(A^h V^h) W_O))``, ``A`` masked.
     """
 
     weights_axes: ClassVar[str] = "head query key"

@@ -54,17 +54,7 @@ class DiSAN(nn.Module):
 
 
 class PositionedAttention(nn.Module):
-    """Sinusoidal positions added to the words, then one attention module and nothing around it.
-
-    Args:
-        attention: ``(states, batch) -> (states, weights)``.
-
-    Example:
-        >>> import structattn as sa
-        >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
-        >>> PositionedAttention(MultiHeadAttention(4, 2))(torch.ones(1, 1, 4), batch).states.shape
-        torch.Size([1, 1, 4])
-    """
+    """Sinusoidal positions added to the words, then one attention module and nothing around it."""
 
     def __init__(self, attention: nn.Module) -> None:
         super().__init__()

@@ -14,20 +14,7 @@ from structattn.functional import masked_states
 
 
 class LSTM(nn.Module):
-    """The contextualizer: LSTM layers from left to right.
-
-    Args:
-        dim: width of the words.
-        hidden: width of the states.
-        num_layers: number of layers.
-        dropout: between the layers.
-
-    Example:
-        >>> import structattn as sa, torch
-        >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
-        >>> LSTM(3, 5)(torch.ones(1, 1, 3), batch).states.shape
-        torch.Size([1, 1, 5])
-    """
+    """The contextualizer: LSTM layers from left to right."""
 
     def __init__(self, dim: int, hidden: int, *, num_layers: int = 1, dropout: float = 0.0) -> None:
         super().__init__()
@@ -40,13 +27,7 @@ class LSTM(nn.Module):
 
 
 class LastPooling(nn.Module):
-    """The last real state, zero for a sentence without words.
-
-    Example:
-        >>> import torch
-        >>> LastPooling()(torch.tensor([[[1.0], [3.0], [9.0]]]), torch.tensor([[True, True, False]]))[0]
-        tensor([[3.]])
-    """
+    """The last real state, zero for a sentence without words."""
 
     weights_axes = "key feature"
 

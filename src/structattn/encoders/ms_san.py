@@ -75,19 +75,7 @@ class MSSAN(nn.Module):
 
 
 class SideBySide(nn.Module):
-    """Several contextualizers over the same words, their states concatenated.
-
-    Args:
-        contextualizers: modules ``(states, batch) -> Encoding`` over the same nodes.
-
-    Example:
-        >>> import structattn as sa
-        >>> from structattn.layers import MultiHeadAttention
-        >>> batch = sa.collate([sa.Sentence(["a"])], sa.Vocabulary(["a"]))
-        >>> both = SideBySide([MSSAN(MultiHeadAttention(4, 2), 4), MSSAN(MultiHeadAttention(4, 2), 4)])
-        >>> both(torch.ones(1, 1, 4), batch).states.shape
-        torch.Size([1, 1, 8])
-    """
+    """Several contextualizers over the same words, their states concatenated."""
 
     def __init__(self, contextualizers: Sequence[nn.Module]) -> None:
         super().__init__()

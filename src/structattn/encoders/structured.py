@@ -34,17 +34,6 @@ class ReadingScorer(nn.Module):
     """A scorer that first reads the sentence in both directions: the parsing LSTM of Kim et al. (2017), section 4.1.
 
     The values are the words; their scores depend on context.
-
-    Args:
-        dim: width of the states.
-        hidden: width of each direction.
-        scorer: module from ``(LSTM states of width 2 hidden, mask)`` to a distribution.
-
-    Example:
-        >>> scorer = ReadingScorer(4, 3, scorer=DependencyScorer(6))
-        >>> trees = scorer(torch.ones(1, 3, 4), torch.ones(1, 2, dtype=torch.bool))
-        >>> trees.marginals().shape
-        torch.Size([1, 2, 3])
     """
 
     def __init__(self, dim: int, hidden: int, *, scorer: nn.Module) -> None:

@@ -205,12 +205,7 @@ def length_matched_transformer(
 
 
 class NoAccumulation(nn.Module):
-    """Accumulates nothing: phrases keep their own values.
-
-    Example:
-        >>> NoAccumulation()(torch.ones(1, 2, 4), torch.ones(1, 1, 2, 4), torch.zeros(1, 1, 1, 4), None).sum()
-        tensor(0.)
-    """
+    """Accumulates nothing: phrases keep their own values."""
 
     def forward(self, states: Tensor, leaves: Tensor, nodes: Tensor, trees: TreeBatch | None) -> Tensor:
         """The values of the phrases as they are."""

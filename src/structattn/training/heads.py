@@ -23,11 +23,10 @@ from structattn.backbones import (
     RelationReport,
     add_heads,
     evaluate_heads,
-    exchange_trees,
 )
 from structattn.backbones.adapter import backbone_fingerprint, fill_layer, read_adapter_config, read_parts
 from structattn.backbones.head_evaluation import heads_loss
-from structattn.backbones.relation_batches import RelationBatches, backbone_below
+from structattn.backbones.relation_batches import RelationBatches, backbone_below, exchange_trees
 from structattn.data import SubwordBatch
 from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluation_mode
