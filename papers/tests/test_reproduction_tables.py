@@ -164,15 +164,15 @@ def test_a_table_with_a_picture_of_its_columns_over_its_rows(papers: Path) -> No
     other = {"text": ["more"], "records": ["mine/tree", None, None], "metric": "accuracy"}
     describe(papers, {**TABLE, "rows": [TABLE["rows"][0], other], "curve": curve})  # type: ignore[index]
     pages = generated_pages(papers)
-    picture = pages[papers.parent / "docs" / "figures" / "curve.svg"]
-    assert "![TREC](figures/curve.svg)\n\n| data |" in pages[papers.parent / "docs" / "page.md"]
+    picture = pages[papers.parent / "docs" / "evidence" / "figures" / "curve.svg"]
+    assert "![TREC](evidence/figures/curve.svg)\n\n| data |" in pages[papers.parent / "docs" / "page.md"]
     # Two systems with records, the first at two places: 60 ± 14.1 and 62.5, which no second seed surrounds.
     assert [picture.count(f'class="sa-{what}"') for what in ("band", "point")] == [2, 3]
     assert "plain, 0: 60 ± 14.1" in picture
     assert "tree, 0: 62.5<" in picture
     assert ">more<" in picture
     describe(papers, {**TABLE, "rows": [TABLE["rows"][0], other], "curve": curve, "against": "tree"})  # type: ignore[index]
-    panels = generated_pages(papers)[papers.parent / "docs" / "figures" / "curve.svg"]
+    panels = generated_pages(papers)[papers.parent / "docs" / "evidence" / "figures" / "curve.svg"]
     assert panels.count('class="sa-panel"') == 1
     assert "tree, in every panel" in panels
     describe(papers, {**TABLE, "columns": {"none": "none"}, "rows": TABLE["rows"][:1], "curve": curve})  # type: ignore[index]
@@ -237,7 +237,7 @@ def _tables(page: str) -> list[str]:
 
 @pytest.mark.parametrize("name", ["results.md", "when-structure-helps.md", "backbone-results.md"])
 def test_sentences_say_no_figure_that_no_table_of_the_page_has(name: str) -> None:
-    text = (ROOT / "docs" / name).read_text(encoding="utf-8")
+    text = (ROOT / "docs" / "evidence" / name).read_text(encoding="utf-8")
     tables = _tables(text)
     sentences = re.sub(r"<!-- table: .*?<!-- end -->|```.*?```|`[^`]*`", "", text, flags=re.DOTALL)
     known = {figure for table in tables for figure in re.findall(r"\d[\d,]*\.\d+", table)}
@@ -247,7 +247,7 @@ def test_sentences_say_no_figure_that_no_table_of_the_page_has(name: str) -> Non
 
 
 def test_what_is_not_reproduced_says_what_was_tried() -> None:
-    page = (ROOT / "docs" / "reproduction.md").read_text(encoding="utf-8")
+    page = (ROOT / "docs" / "evidence" / "reproduction.md").read_text(encoding="utf-8")
     found = [line for line in page.splitlines() if "| not reproduced" in line and "`" in line]
     assert found
     assert all("| not reproduced: tried " in line for line in found)
@@ -284,7 +284,7 @@ def test_every_row_is_shown_in_a_table_or_read_by_another() -> None:
 
 @pytest.mark.parametrize("name", ["results.md", "when-structure-helps.md", "backbone-results.md"])
 def test_differences_are_bold_where_zero_is_not_in_their_interval(name: str) -> None:
-    tables = "".join(_tables((ROOT / "docs" / name).read_text(encoding="utf-8")))
+    tables = "".join(_tables((ROOT / "docs" / "evidence" / name).read_text(encoding="utf-8")))
     said = re.findall(r" [+-][\d.]+ \((-?\d+\.\d+) to (-?\d+\.\d+)\)(\*\*)?", tables)
     assert said
     for low, high, bold in said:

@@ -836,7 +836,7 @@ def test_list(what: str, names: set[str], call: Call) -> None:
 
 
 def test_list_shows_names_and_no_markup(call: Call) -> None:
-    assert "options are those of tree_lstm." in call("list", "encoders")[1]
+    assert "over the children of every phrase, from the words up; see ChildAttention." in call("list", "encoders")[1]
     assert "`" not in call("list", "priors")[1]
 
 

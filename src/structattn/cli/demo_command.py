@@ -213,7 +213,8 @@ def _curves(results: Mapping[str, RunResult]) -> str:
     series = []
     for encoder, result in results.items():
         history = list(read_json_lines(RunFolder(result.folder).metrics))
-        series.append(Series(encoder, [row["epoch"] for row in history], [row["accuracy"] for row in history]))
+        epochs, accuracies = zip(*((row["epoch"], row["metrics"]["accuracy"]) for row in history), strict=True)
+        series.append(Series(encoder, epochs, accuracies))
     return line_chart(series, x_label="passes over the training data", y_label="accuracy", percent=True, width=490)
 
 

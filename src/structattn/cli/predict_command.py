@@ -4,14 +4,17 @@ import itertools
 import json as jsonlib
 import logging
 from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
 
 from structattn import training
 from structattn.cli.command_inputs import check_at_least, check_inputs, resolve_data_config, resolve_source
 from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
 from structattn.options.hardware import Hardware
-from structattn.tasks import Prediction
 from structattn.training.prediction_inputs import inputs_of
+
+if TYPE_CHECKING:
+    from structattn.tasks import Prediction
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -73,7 +76,7 @@ def _split(examples: Iterable[Example], *, size: int) -> Iterator[list[Example]]
         yield part
 
 
-def _values(prediction: Prediction) -> dict[str, object]:
+def _values(prediction: "Prediction") -> dict[str, object]:
     if prediction.text is not None:
         return {"id": prediction.id, "text": prediction.text, "log_probability": prediction.log_probability}
     key = "score" if prediction.label is None else "label"

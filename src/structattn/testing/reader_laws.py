@@ -26,10 +26,10 @@ def check_reader(reader: Reader, text: str, examples: Sequence[Example]) -> None
         AssertionError: for the first law that it breaks, by name.
 
     Example:
-        >>> from structattn.data.readers.formats import reader_of
+        >>> from structattn.data.readers.formats import find_reader
         >>> from structattn.syntax import Sentence
         >>> fine, dull = Example((Sentence(["so", "fine"]),), "1"), Example((Sentence(["so", "dull"]),), "0")
-        >>> check_reader(reader_of("labelled"), "1 so fine\n0 so dull\n", [fine, dull])
+        >>> check_reader(find_reader("labelled"), "1 so fine\n0 so dull\n", [fine, dull])
     """
     run_laws(READER_LAWS, reader, text=text, examples=examples)
 

@@ -6,17 +6,19 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json, read_json_lines, write_json, write_json_lines
-from structattn.tasks import Evaluation
 from structattn.tasks.metrics import Metric
 from structattn.training.run_config import RunConfig, load_config
 from structattn.training.run_folder import RunFolder, prediction_rows
+
+if TYPE_CHECKING:
+    from structattn.tasks import Evaluation
 
 PathLike = str | os.PathLike[str]
 
@@ -141,7 +143,7 @@ def check_split(path: str | os.PathLike[str], split: str) -> None:
 
 
 def keep_predictions(
-    path: str | os.PathLike[str], split: str, evaluation: Evaluation, examples: Sequence[Example]
+    path: str | os.PathLike[str], split: str, evaluation: "Evaluation", examples: Sequence[Example]
 ) -> Path:
     """Write the predictions of the best model of a run into its folder, where ``compare`` finds them by their split.
 
