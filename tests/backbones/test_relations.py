@@ -9,7 +9,8 @@ from torch import Tensor
 import structattn as sa
 from ballgame import HEADS, WORDS
 from structattn.backbones import HydraConfig, relation_targets
-from structattn.data import RELATIONS, SubwordBatch, parse_mask, parse_relation, word_relation
+from structattn.data import RELATIONS, SubwordBatch, parse_relation, word_relation
+from structattn.data.relation_names import parse_mask
 from structattn.encoders.head_layout import heads_prior
 from structattn.errors import ConfigError
 from structattn.priors import Relation

@@ -24,7 +24,7 @@ import yaml
 from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, ProcessFailure
 
 from forking import CONTEXT
-from structattn.backbones import RelationReport
+from structattn.backbones.head_evaluation import RelationReport
 from structattn.cli import arguments, main, program, terminal_tables
 from structattn.cli.train_command import command as train_command
 from structattn.errors import ConfigError

@@ -12,7 +12,8 @@ from structattn.data import Example, PhraseTrees
 from structattn.data.readers import read_examples
 from structattn.data.readers.formats import recognise_format
 from structattn.errors import ParseError
-from structattn.parsing import Document, read_raw_documents
+from structattn.parsing import read_raw_documents
+from structattn.parsing.parsers import Document
 from structattn.parsing.text_files import read_sentences, resolve_format
 from structattn.syntax import Sentence
 from structattn.tasks import SENTIMENT, Prediction

@@ -10,7 +10,8 @@ import structattn as sa
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.errors import MissingStructure
-from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM
+from structattn.layers import ChildAttention
+from structattn.layers.tree_cells import ChildSumTreeLSTM, ConstituencyTreeLSTM
 from structattn.layers.tree_order import TreeOrder, TreeSweep
 
 BRACKETS = [

@@ -8,7 +8,7 @@ from torch import Tensor
 
 from structattn.kernels import additive_pair_scores, plain_torch
 from structattn.kernels.additive_pair_scores import additive_scores, write_out
-from structattn.layers import AdditiveScores
+from structattn.layers.additive_scores import AdditiveScores
 
 SIZES = ((5, 4), (3, 2), (0, 0), (1, 4), (5, 0))
 # Parts whose tangents are added, whose exponentials are multiplied, and whose sum is taken first.

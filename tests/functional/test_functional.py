@@ -14,9 +14,9 @@ from torch import Tensor
 from torch.nn import functional as F
 from torch.overrides import TorchFunctionMode
 
-from structattn.functional import linear, masked_max, masked_mean, masked_softmax, take_rows
-from structattn.functional.masked_attention import additive_mask, very_negative
-from structattn.functional.products import round_down, round_up
+from structattn.functional import linear, masked_softmax
+from structattn.functional.masked_attention import additive_mask, masked_max, masked_mean, very_negative
+from structattn.functional.products import round_down, round_up, take_rows
 from structattn.functional.torch_state import one_thread
 
 DTYPES = [torch.float16, torch.bfloat16, torch.float32, torch.float64]

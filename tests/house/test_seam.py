@@ -13,6 +13,7 @@ from structattn.data import RELATIONS
 from structattn.data.readers.formats import FORMATS, recognise_format
 from structattn.encoders import BUILDERS, EMBEDDERS
 from structattn.errors import ConfigError
+from structattn.priors.relation import mask_prior
 from structattn.tables import Table
 from structattn.tasks import ANSWERS, DECODERS, METRICS, TASKS
 
@@ -229,6 +230,6 @@ def test_wrong_addresses(name: str, mine: Path) -> None:
 
 def test_a_relation_of_the_wrong_shape_is_refused(mine: Path) -> None:
     (mine / "wrong.py").write_text("def mask(batch):\n    return batch.mask\n", encoding="utf-8")
-    prior = sa.priors.mask_prior("wrong:mask")
+    prior = mask_prior("wrong:mask")
     with pytest.raises(ValueError, match=r"relation 'wrong:mask': expected a matrix of shape \(1, 2, 2\)"):
         prior(sa.collate([sa.Sentence(["a", "b"])], sa.Vocabulary([])))

@@ -9,10 +9,11 @@ import torch
 
 import structattn as sa
 from backbones import minilm_tokenizer, tiny
-from structattn.backbones import HydraConfig, HydraModel, RelationReport, add_heads
+from structattn.backbones import HydraConfig, HydraModel, add_heads
+from structattn.backbones.head_evaluation import RelationReport
 from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
-from structattn.explorer import save_plots
+from structattn.explorer.plots import save_plots
 from structattn.inspection import attention_maps
 from structattn.inspection.hydra_figures import hang_from, pretraining_figure, relation_title
 from structattn.inspection.sentence_figures import induced_tree_figure

@@ -12,10 +12,10 @@ from backbones import minilm_tokenizer, tiny
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError
-from structattn.explorer import save_plots
-from structattn.inspection import WordAttribution, attribution_figure, leave_one_out
+from structattn.explorer.plots import save_plots
+from structattn.inspection import attribution_figure, leave_one_out
 from structattn.inspection.attention_maps import find_module_with
-from structattn.inspection.occlusion import occlude
+from structattn.inspection.occlusion import WordAttribution, occlude
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, SentenceModel, get_task
 

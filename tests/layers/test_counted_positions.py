@@ -8,7 +8,8 @@ from torch import nn
 
 import structattn as sa
 from structattn.errors import ConfigError
-from structattn.layers import AdditiveScores, CountedPositions, DependencyScorer
+from structattn.layers import CountedPositions, DependencyScorer
+from structattn.layers.additive_scores import AdditiveScores
 
 DIM, AXES = 4, 2
 GENERATOR = torch.Generator().manual_seed(0)

@@ -18,13 +18,17 @@ from structattn.layers import (
     MeanPooling,
     MultiHeadAttention,
     ProjectedFusionGate,
-    RelativePosition,
     ShawPosition,
-    SinusoidalPositions,
     WordEmbedding,
     XLPosition,
 )
-from structattn.layers.positions import offsets_to_pairs, pairs_to_offsets, sinusoids
+from structattn.layers.positions import (
+    RelativePosition,
+    SinusoidalPositions,
+    offsets_to_pairs,
+    pairs_to_offsets,
+    sinusoids,
+)
 from structattn.priors import (
     AttentionBias,
     Backward,

@@ -23,28 +23,29 @@ from structattn.distributions import (
 )
 from structattn.inspection import attention_maps
 from structattn.layers import (
-    AdditiveScores,
     ChainScorer,
     DependencyScorer,
-    GumbelNoise,
     HeadReader,
-    PartDistribution,
-    PhraseReader,
     SegmentationScorer,
-    SelectionReader,
     SigmoidSelection,
     SoftmaxSelection,
     SpanScorer,
-    StraightThroughSample,
     StructuredAttention,
     TwoStateChain,
     binary_potentials,
     independent_heads,
     marginals,
-    straight_through_argmax,
     unary_potentials,
 )
-from structattn.layers.span_scorer import word_weights
+from structattn.layers.additive_scores import AdditiveScores
+from structattn.layers.segmentation import SelectionReader
+from structattn.layers.span_scorer import PhraseReader, word_weights
+from structattn.layers.structured_attention import (
+    GumbelNoise,
+    PartDistribution,
+    StraightThroughSample,
+    straight_through_argmax,
+)
 from structures_by_hand import all_binary_trees, all_heads
 
 DIM, QUERY_DIM, STEPS = 4, 3, 3

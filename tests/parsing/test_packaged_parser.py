@@ -19,9 +19,9 @@ import yaml
 import structattn as sa
 from structattn.data import Example
 from structattn.errors import ConfigError, MissingStructure
-from structattn.explorer import save_plots
-from structattn.parsing import MissingTrees, TreeParser, bridges, load_parser, to_pandas, to_spacy
-from structattn.parsing.missing_trees import locate_cache
+from structattn.explorer.plots import save_plots
+from structattn.parsing import TreeParser, bridges, load_parser, to_pandas, to_spacy
+from structattn.parsing.missing_trees import MissingTrees, locate_cache
 from structattn.parsing.parsers import PACKAGED
 from structattn.parsing.tree_parser import read_parser
 from structattn.syntax import Sentence, format_conllu

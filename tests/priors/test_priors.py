@@ -23,8 +23,8 @@ from structattn.priors import (
     Relation,
     Subtree,
     WordDistance,
-    alibi_slopes,
 )
+from structattn.priors.sequence import alibi_slopes
 
 BRACKETS = """
 (S (NP (NP (CD Two) (NNS kids)) (PP (IN at) (NP (DT a) (NN ballgame))))

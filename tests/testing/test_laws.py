@@ -9,7 +9,8 @@ from torch import Tensor, nn
 
 import structattn as sa
 from structattn.data.readers.formats import find_reader
-from structattn.encoders import NoContext, SentenceEncoder
+from structattn.encoders import SentenceEncoder
+from structattn.encoders.sentence_encoder import NoContext
 from structattn.errors import ParseError
 from structattn.layers import MeanPooling, WordEmbedding
 from structattn.priors import AttentionBias, Prior

@@ -9,12 +9,11 @@ if TYPE_CHECKING:
     from structattn.backbones.backbone import PretrainedBackbone, max_input_length
     from structattn.backbones.backbone_embedding import BackboneEmbedding, pool_words, text_state
     from structattn.backbones.backbone_files import load_backbone
-    from structattn.backbones.head_evaluation import RelationReport, evaluate_heads, head_drift, heads_loss
+    from structattn.backbones.head_evaluation import evaluate_heads, head_drift, heads_loss
     from structattn.backbones.hydra import HydraModel, add_heads
     from structattn.backbones.hydra_config import HydraConfig
     from structattn.backbones.hydra_layer import HydraLayer
     from structattn.backbones.inject import inject, load_injection
-    from structattn.backbones.injection import InjectedModel
     from structattn.backbones.relation_heads import RelationHeads, relation_loss
     from structattn.backbones.relation_targets import relation_targets
     from structattn.backbones.task_models import (
@@ -31,10 +30,8 @@ __all__ = [
     "HydraModelForQuestionAnswering",
     "HydraModelForSequenceClassification",
     "HydraModelForTokenClassification",
-    "InjectedModel",
     "PretrainedBackbone",
     "RelationHeads",
-    "RelationReport",
     "add_heads",
     "evaluate_heads",
     "head_drift",

@@ -1,4 +1,4 @@
-"""Injection by name: which prior each head of an :class:`InjectedModel` has, its folder, and it as an encoder."""
+"""Injection by name: which prior each head of an :class:``InjectedModel`` has, its folder, and it as an encoder."""
 
 import os
 from collections.abc import Sequence

@@ -14,8 +14,9 @@ from jaxtyping import Bool, Float, Int64, Shaped
 from torch import Tensor, nn
 
 from structattn.backbones.hydra_config import Objective, Reduction
-from structattn.functional import masked_softmax, take_rows
+from structattn.functional import masked_softmax
 from structattn.functional.masked_attention import very_negative
+from structattn.functional.products import take_rows
 from structattn.functional.torch_state import full_precision
 
 # Weights of HYDRA's heads are initialised like BERT's.

@@ -17,7 +17,8 @@ from structattn.backbones.backbone_embedding import BackboneEmbedding
 from structattn.backbones.hydra_config import HydraConfig
 from structattn.backbones.hydra_layer import FeedForwardBlock, initialised_linear
 from structattn.backbones.relation_targets import collate_words, relation_targets
-from structattn.data import SubwordBatch, parse_mask
+from structattn.data import SubwordBatch
+from structattn.data.relation_names import parse_mask
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.text_node import build_cls_encoder
 from structattn.functional import attention

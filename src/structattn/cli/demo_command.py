@@ -31,7 +31,7 @@ from structattn.training.run_config import DataConfig, RunConfig
 from structattn.training.run_folder import RunFolder, RunResult
 
 if TYPE_CHECKING:
-    from structattn.inspection import BinnedAccuracy
+    from structattn.inspection.binned_accuracy import BinnedAccuracy
 
 LOGGER = logging.getLogger("structattn.cli")
 

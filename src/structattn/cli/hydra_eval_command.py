@@ -12,7 +12,8 @@ from structattn.options.hardware import Hardware
 from structattn.syntax import Sentence, read_conllu
 
 if TYPE_CHECKING:
-    from structattn.backbones import HydraLayer, PretrainedBackbone, RelationReport
+    from structattn.backbones import HydraLayer, PretrainedBackbone
+    from structattn.backbones.head_evaluation import RelationReport
     from structattn.backbones.relation_batches import RelationBatches
 
 

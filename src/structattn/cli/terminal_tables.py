@@ -5,7 +5,7 @@ from collections.abc import Collection, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from structattn.backbones import RelationReport
+    from structattn.backbones.head_evaluation import RelationReport
 
 _RELATIONS = ("relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "neighbours", "best head")
 

@@ -12,13 +12,7 @@ if TYPE_CHECKING:
     from structattn.data.model_card import CARDS, ModelCard
     from structattn.data.phrase_trees import PhraseTrees
     from structattn.data.readers import read_examples
-    from structattn.data.relation_names import (
-        RELATIONS,
-        RelationKind,
-        RelationName,
-        parse_mask,
-        parse_relation,
-    )
+    from structattn.data.relation_names import RELATIONS, RelationKind, parse_relation
     from structattn.data.sentence_batch import SentenceBatch
     from structattn.data.subword_batch import SubwordBatch, collate_subwords
     from structattn.data.tree_batch import TreeBatch
@@ -36,7 +30,6 @@ __all__ = [
     "PhraseTrees",
     "PretrainedVectors",
     "RelationKind",
-    "RelationName",
     "SentenceBatch",
     "SubwordBatch",
     "TreeBatch",
@@ -46,7 +39,6 @@ __all__ = [
     "collate_subwords",
     "join_sentences",
     "load_vectors",
-    "parse_mask",
     "parse_relation",
     "read_arrays",
     "read_examples",

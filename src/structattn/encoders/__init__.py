@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from structattn.encoders.head_layout import ABLATIONS, PAPER_HEADS, heads_prior
     from structattn.encoders.lstm import lstm
     from structattn.encoders.ms_san import MSSAN, ms_san, ms_san_sep, relative_shaw, relative_xl
-    from structattn.encoders.recursive import RecursiveNetwork, child_attention, dependency_tree_lstm, tree_lstm
+    from structattn.encoders.recursive import child_attention, dependency_tree_lstm, tree_lstm
     from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder
     from structattn.encoders.structured import ConcatContext, structured
-    from structattn.encoders.transformer import NormFirst, NormLast, Transformer, TransformerLayer, transformer
+    from structattn.encoders.transformer import NormFirst, Transformer, TransformerLayer, transformer
     from structattn.encoders.tree_transformer import (
         Accumulation,
         TreeTransformer,
@@ -50,8 +50,6 @@ __all__ = [
     "Encoding",
     "NoContext",
     "NormFirst",
-    "NormLast",
-    "RecursiveNetwork",
     "SentenceEncoder",
     "Transformer",
     "TransformerLayer",

@@ -17,7 +17,8 @@ from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.encoders.structured import ReadingScorer
 from structattn.errors import ConfigError
-from structattn.functional import masked_softmax, masked_states
+from structattn.functional import masked_softmax
+from structattn.functional.masked_attention import masked_states
 from structattn.layers import DependencyScorer, HeadReader, StructuredAttention
 from structattn.layers.dependency_scorer import HeadFamily, dependency_family
 from structattn.layers.linear import glorot_linear

@@ -13,14 +13,9 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, NoContext, SentenceEncoder, resolve_width
 from structattn.errors import ConfigError
-from structattn.functional import masked_states
-from structattn.layers import (
-    AdditivePooling,
-    DirectionalSelfAttention,
-    MultiHeadAttention,
-    SinusoidalPositions,
-    Source2Token,
-)
+from structattn.functional.masked_attention import masked_states
+from structattn.layers import AdditivePooling, DirectionalSelfAttention, MultiHeadAttention, Source2Token
+from structattn.layers.positions import SinusoidalPositions
 
 
 class DiSAN(nn.Module):

@@ -8,10 +8,12 @@ name a layout, and a picture can show one.
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-from structattn.data import parse_mask, parse_relation
+from structattn.data import parse_relation
+from structattn.data.relation_names import parse_mask
 from structattn.errors import ConfigError
-from structattn.priors import LearnableAlpha, PerHead, Prior, alibi_slopes, mask_prior, preference_prior
-from structattn.priors.relation import import_prior
+from structattn.priors import LearnableAlpha, PerHead, Prior
+from structattn.priors.relation import import_prior, mask_prior, preference_prior
+from structattn.priors.sequence import alibi_slopes
 
 _DIRECTIONS = ("forward", "backward")
 _DISTANCES = ("word", "dependency", "constituency")

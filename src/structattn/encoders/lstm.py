@@ -10,7 +10,7 @@ from structattn import layers
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.errors import ConfigError
-from structattn.functional import masked_states
+from structattn.functional.masked_attention import masked_states
 
 
 class LSTM(nn.Module):

@@ -21,7 +21,7 @@ from structattn.data import SentenceBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, compute_head_width, resolve_width
 from structattn.errors import ConfigError
-from structattn.functional import masked_states
+from structattn.functional.masked_attention import masked_states
 from structattn.layers import (
     AttentivePooling,
     Concat,
@@ -33,7 +33,7 @@ from structattn.layers import (
 
 if TYPE_CHECKING:
     from structattn.encoders.text_node import TextEmbedder
-    from structattn.layers import RelativePosition
+    from structattn.layers.positions import RelativePosition
     from structattn.priors import Prior
 
 

@@ -11,7 +11,8 @@ from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
-from structattn.layers import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM, MeanPooling
+from structattn.layers import ChildAttention, MeanPooling
+from structattn.layers.tree_cells import ChildSumTreeLSTM, ConstituencyTreeLSTM
 
 
 class RecursiveNetwork(nn.Module):

@@ -16,11 +16,11 @@ from torch.utils._pytree import register_dataclass
 from structattn.data import SentenceBatch
 from structattn.data.saved_model import SavedModel
 from structattn.errors import ConfigError
-from structattn.functional import masked_states
+from structattn.functional.masked_attention import masked_states
 from structattn.layers.linear import glorot_linear
 
 if TYPE_CHECKING:
-    from structattn.layers import PartDistribution
+    from structattn.layers.structured_attention import PartDistribution
 
 
 @dataclass(frozen=True)

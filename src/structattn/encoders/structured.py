@@ -12,17 +12,11 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, resolve_width
 from structattn.errors import ConfigError
-from structattn.functional import masked_states
-from structattn.layers import (
-    CountedPositions,
-    DependencyScorer,
-    HeadReader,
-    MeanPooling,
-    PartDistribution,
-    StructuredAttention,
-)
+from structattn.functional.masked_attention import masked_states
+from structattn.layers import CountedPositions, DependencyScorer, HeadReader, MeanPooling, StructuredAttention
 from structattn.layers.dependency_scorer import HeadFamily, dependency_family
 from structattn.layers.recurrent import bidirectional_lstm, read_both_ways
+from structattn.layers.structured_attention import PartDistribution
 
 if TYPE_CHECKING:
     from structattn.encoders.bilstm import BiLSTM
@@ -157,7 +151,8 @@ def structured(
     bound = nn.Sequential(*(nn.Tanh() for _ in range(outer_tanh)))
     layer, output_dim = None, width
     if attention == "constituency":
-        from structattn.layers import PhraseReader, SpanScorer
+        from structattn.layers import SpanScorer
+        from structattn.layers.span_scorer import PhraseReader
 
         spans = ReadingScorer(width, lstm_dim, scorer=SpanScorer(2 * lstm_dim, bound=bound))
         layer, output_dim = StructuredAttention(spans, reader=PhraseReader()), 2 * width

@@ -12,15 +12,9 @@ from torch import Tensor, nn
 from structattn.data import SentenceBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, compute_head_width, resolve_width
 from structattn.errors import ConfigError
-from structattn.functional import masked_states
-from structattn.layers import (
-    AttentivePooling,
-    FeedForward,
-    MaxPooling,
-    MeanPooling,
-    MultiHeadAttention,
-    SinusoidalPositions,
-)
+from structattn.functional.masked_attention import masked_states
+from structattn.layers import AttentivePooling, FeedForward, MaxPooling, MeanPooling, MultiHeadAttention
+from structattn.layers.positions import SinusoidalPositions
 
 
 class Transformer(nn.Module):

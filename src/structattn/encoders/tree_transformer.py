@@ -16,14 +16,10 @@ from structattn.data import SentenceBatch, TreeBatch
 from structattn.encoders.sentence_encoder import Encoding, SentenceEncoder, compute_head_width, resolve_width
 from structattn.encoders.transformer import NormFirst, NormLast, TransformerLayer
 from structattn.errors import ConfigError
-from structattn.functional import masked_states, take_rows
-from structattn.layers import (
-    FeedForward,
-    HierarchicalAccumulation,
-    MeanPooling,
-    SinusoidalPositions,
-    TreeAttention,
-)
+from structattn.functional.masked_attention import masked_states
+from structattn.functional.products import take_rows
+from structattn.layers import FeedForward, HierarchicalAccumulation, MeanPooling, TreeAttention
+from structattn.layers.positions import SinusoidalPositions
 from structattn.priors import Prior, Subtree
 
 

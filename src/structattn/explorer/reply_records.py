@@ -8,8 +8,10 @@ from typing import Any
 import numpy as np
 
 from structattn.data import Example
-from structattn.inspection import AttentionMap, LatentTree, Look, TreeEdit
+from structattn.encoders.latent_tree import LatentTree
+from structattn.inspection import AttentionMap, Look
 from structattn.inspection.sentence_figures import title_modules
+from structattn.inspection.structure_edits import TreeEdit
 from structattn.syntax import Sentence
 from structattn.tasks import Prediction, TaskModel
 

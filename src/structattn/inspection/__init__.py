@@ -10,45 +10,26 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.encoders.latent_tree import LatentTree
     from structattn.inspection.attention_maps import attention_maps
     from structattn.inspection.attention_statistics import attention_distance, attention_entropy, head_recall, summarise
-    from structattn.inspection.binned_accuracy import BinnedAccuracy, accuracy_figure, binned_accuracy, num_attractors
+    from structattn.inspection.binned_accuracy import accuracy_figure, binned_accuracy, num_attractors
     from structattn.inspection.comparison_tables import comparison_table, flips_page
     from structattn.inspection.hydra_figures import relation_figures
     from structattn.inspection.inspect_example import Look, look
-    from structattn.inspection.occlusion import WordAttribution, attribution_figure, leave_one_out
-    from structattn.inspection.phrase_attention import (
-        PhraseAttention,
-        phrase_attention,
-        phrase_attention_figure,
-        phrase_attention_table,
-    )
+    from structattn.inspection.occlusion import attribution_figure, leave_one_out
+    from structattn.inspection.phrase_attention import phrase_attention, phrase_attention_figure, phrase_attention_table
     from structattn.inspection.sentence_figures import (
         attention_figure,
         features_figure,
         pooling_figure,
     )
-    from structattn.inspection.structure_edits import (
-        ArcAttribution,
-        TreeEdit,
-        arc_influence,
-        flipping_edits,
-        structures_read,
-    )
+    from structattn.inspection.structure_edits import arc_influence, flipping_edits, structures_read
     from structattn.layers.attention_map import AttentionMap
-    from structattn.layers.recording import AttentionRecord, recording
+    from structattn.layers.recording import recording
 
 __all__ = [
-    "ArcAttribution",
     "AttentionMap",
-    "AttentionRecord",
-    "BinnedAccuracy",
-    "LatentTree",
     "Look",
-    "PhraseAttention",
-    "TreeEdit",
-    "WordAttribution",
     "accuracy_figure",
     "arc_influence",
     "attention_distance",

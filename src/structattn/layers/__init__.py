@@ -5,7 +5,6 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
-    from structattn.layers.additive_scores import AdditiveScores
     from structattn.layers.attention import MultiHeadAttention
     from structattn.layers.chain_scorer import ChainScorer, StepReader, binary_potentials, unary_potentials
     from structattn.layers.decoder_attention import CausalAttention, CrossAttention, TreeCrossAttention, WindowAttention
@@ -14,7 +13,7 @@ if TYPE_CHECKING:
     from structattn.layers.gates import FusionGate, ProjectedFusionGate
     from structattn.layers.linear import FeedForward
     from structattn.layers.poolers import AttentivePooling, Concat, MaxPooling, MeanPooling
-    from structattn.layers.positions import RelativePosition, ShawPosition, SinusoidalPositions, XLPosition
+    from structattn.layers.positions import ShawPosition, XLPosition
     from structattn.layers.recurrent import LSTM
     from structattn.layers.segmentation import (
         SegmentationScorer,
@@ -23,32 +22,27 @@ if TYPE_CHECKING:
         SoftmaxSelection,
         TwoStateChain,
     )
-    from structattn.layers.span_scorer import PhraseReader, SpanScorer
+    from structattn.layers.span_scorer import SpanScorer
     from structattn.layers.structured_attention import (
         GumbelNoise,
         PartDistribution,
-        Reader,
-        Scorer,
         StraightThroughSample,
         StructuredAttention,
         marginals,
         straight_through_argmax,
     )
     from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention
-    from structattn.layers.tree_cells import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM
+    from structattn.layers.tree_cells import ChildAttention
     from structattn.layers.word_embedding import WordEmbedding
 
 __all__ = [
     "LSTM",
     "AdditivePooling",
-    "AdditiveScores",
     "AttentivePooling",
     "CausalAttention",
     "ChainScorer",
     "ChildAttention",
-    "ChildSumTreeLSTM",
     "Concat",
-    "ConstituencyTreeLSTM",
     "CountedPositions",
     "CrossAttention",
     "DependencyScorer",
@@ -62,16 +56,11 @@ __all__ = [
     "MeanPooling",
     "MultiHeadAttention",
     "PartDistribution",
-    "PhraseReader",
     "ProjectedFusionGate",
-    "Reader",
-    "RelativePosition",
-    "Scorer",
     "SegmentationScorer",
     "SelectionReader",
     "ShawPosition",
     "SigmoidSelection",
-    "SinusoidalPositions",
     "SoftmaxSelection",
     "Source2Token",
     "SpanScorer",

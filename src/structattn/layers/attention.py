@@ -11,7 +11,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import attention, masked_states
+from structattn.functional import attention
+from structattn.functional.masked_attention import masked_states
 from structattn.layers.batch_argument import resolve_batch
 from structattn.layers.linear import glorot_linear
 from structattn.priors import AttentionBias, Prior

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from structattn.data import TreeBatch
-from structattn.functional import attention, masked_softmax, masked_states
+from structattn.functional import attention, masked_softmax
+from structattn.functional.masked_attention import masked_states
 from structattn.layers.linear import glorot_linear
 
 

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import masked_softmax, masked_states, token2token, token2token_weights
+from structattn.functional import masked_softmax, token2token, token2token_weights
+from structattn.functional.masked_attention import masked_states
 from structattn.layers.batch_argument import resolve_batch, resolve_mask
 from structattn.layers.gates import FusionGate
 from structattn.layers.linear import glorot_linear

@@ -13,7 +13,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import masked_max, masked_mean, masked_softmax, masked_states
+from structattn.functional import masked_softmax
+from structattn.functional.masked_attention import masked_max, masked_mean, masked_states
 from structattn.layers.batch_argument import resolve_mask
 from structattn.layers.linear import FeedForward
 

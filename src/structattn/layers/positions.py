@@ -13,7 +13,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 from torch.nn import functional as F
 
-from structattn.functional import take_rows
+from structattn.functional.products import take_rows
 from structattn.layers.linear import glorot_linear
 
 

@@ -15,7 +15,7 @@ from jaxtyping import Bool, Float
 from torch import Generator, Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import masked_states
+from structattn.functional.masked_attention import masked_states
 from structattn.layers.batch_argument import resolve_mask
 
 
@@ -193,7 +193,7 @@ class Scorer(nn.Module, ABC):
         ValueError: if the temperature is not positive.
 
     Example:
-        >>> from structattn.layers import SigmoidSelection, SelectionReader
+        >>> from structattn.layers.segmentation import SelectionReader, SigmoidSelection
         >>> class Same(Scorer):
         ...     def reader(self):
         ...         return SelectionReader()
@@ -239,7 +239,7 @@ class StructuredAttention(nn.Module):
     ===================  =========================================================  ============================
     heads of words       `DependencyScorer`, trees or independent heads (3.2, 4.1)  `HeadReader`
     segments of words    `SegmentationScorer`, a two-state chain (3.1, 4.2)         `SelectionReader`
-    phrases around       `SpanScorer`, binary trees                                 `PhraseReader`
+    phrases around       `SpanScorer`, binary trees                                 ``PhraseReader``
     a sequence of facts  `ChainScorer`, a chain over steps (4.3)                    `StepReader`
     ===================  =========================================================  ============================
 

@@ -10,7 +10,8 @@ from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, TreeBatch
-from structattn.functional import TreeOperator, accumulate, attention, masked_states
+from structattn.functional import TreeOperator, accumulate, attention
+from structattn.functional.masked_attention import masked_states
 from structattn.layers.batch_argument import resolve_batch
 from structattn.layers.linear import glorot_linear
 from structattn.priors import Prior, Subtree

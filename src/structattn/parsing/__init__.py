@@ -8,9 +8,8 @@ if TYPE_CHECKING:
     from structattn.parsing.biaffine import BiaffineScorer
     from structattn.parsing.bridges import to_pandas, to_spacy
     from structattn.parsing.gold_trees import score_attachment
-    from structattn.parsing.missing_trees import MissingTrees
     from structattn.parsing.parse_texts import parse
-    from structattn.parsing.parsers import Document, Parser, load_parser
+    from structattn.parsing.parsers import Parser, load_parser
     from structattn.parsing.sentence_splitting import split_sentences
     from structattn.parsing.subword_encoder import SubwordEncoder
     from structattn.parsing.text_files import read_raw_documents
@@ -21,8 +20,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BiaffineScorer",
-    "Document",
-    "MissingTrees",
     "Parser",
     "SubwordEncoder",
     "TreeCRF",

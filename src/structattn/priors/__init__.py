@@ -2,8 +2,8 @@
 
 from structattn.priors.per_head import PerHead
 from structattn.priors.prior import AttentionBias, LearnableAlpha, Prior
-from structattn.priors.relation import Relation, mask_prior, preference_prior
-from structattn.priors.sequence import Backward, Forward, NotSelf, SequencePrior, WordDistance, alibi_slopes
+from structattn.priors.relation import Relation
+from structattn.priors.sequence import Backward, Forward, NotSelf, WordDistance
 from structattn.priors.tree import ConstituencyDistance, DependencyDistance, Subtree
 
 __all__ = [
@@ -17,10 +17,6 @@ __all__ = [
     "PerHead",
     "Prior",
     "Relation",
-    "SequencePrior",
     "Subtree",
     "WordDistance",
-    "alibi_slopes",
-    "mask_prior",
-    "preference_prior",
 ]

@@ -5,7 +5,8 @@ from typing import Literal
 
 import torch
 
-from structattn.data import RELATIONS, SentenceBatch, parse_mask, parse_relation, word_relation
+from structattn.data import RELATIONS, SentenceBatch, parse_relation, word_relation
+from structattn.data.relation_names import parse_mask
 from structattn.priors.prior import AttentionBias, Prior
 from structattn.priors.sequence import Backward, Forward, WordDistance
 from structattn.priors.tree import ConstituencyDistance, DependencyDistance

@@ -18,7 +18,6 @@ from structattn.errors import ConfigError
 from structattn.layers import (
     LSTM,
     SegmentationScorer,
-    SelectionReader,
     SigmoidSelection,
     SoftmaxSelection,
     StructuredAttention,
@@ -26,6 +25,7 @@ from structattn.layers import (
     WindowAttention,
 )
 from structattn.layers.linear import glorot_linear
+from structattn.layers.segmentation import SelectionReader
 from structattn.tasks.decoding import State
 
 ATTENTIONS = ("none", "simple", "sigmoid", "segmentation", "window")

@@ -21,7 +21,7 @@ from structattn.tasks.answering import Evaluation, Item, Prediction, checked_exa
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
-    from structattn.layers import PartDistribution
+    from structattn.layers.structured_attention import PartDistribution
     from structattn.syntax import Sentence
 
 
@@ -81,7 +81,7 @@ class ModelConfig:
 
 @runtime_checkable
 class TreeFinder(Protocol):
-    """Adds dependency trees to sentences that have none, as ``parsing.MissingTrees`` does.
+    """Adds dependency trees to sentences that have none, as ``parsing.missing_trees.MissingTrees`` does.
 
     Attributes:
         count: how many sentences it added trees to.

@@ -16,8 +16,9 @@ from torch import Tensor, nn
 from torch.nn import functional as F
 
 from structattn.data import SentenceBatch
-from structattn.encoders import Accumulation, NormFirst, NormLast, SentenceEncoder
+from structattn.encoders import Accumulation, NormFirst, SentenceEncoder
 from structattn.encoders.sentence_encoder import Encoding
+from structattn.encoders.transformer import NormLast
 from structattn.errors import ConfigError
 from structattn.layers import CausalAttention, CrossAttention, FeedForward, HierarchicalAccumulation, TreeCrossAttention
 from structattn.layers.decoder_attention import CrossSource

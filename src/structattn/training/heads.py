@@ -15,17 +15,9 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
-from structattn.backbones import (
-    HydraConfig,
-    HydraModel,
-    PretrainedBackbone,
-    RelationHeads,
-    RelationReport,
-    add_heads,
-    evaluate_heads,
-)
+from structattn.backbones import HydraConfig, HydraModel, PretrainedBackbone, RelationHeads, add_heads, evaluate_heads
 from structattn.backbones.adapter import backbone_fingerprint, fill_layer, read_adapter_config, read_parts
-from structattn.backbones.head_evaluation import heads_loss
+from structattn.backbones.head_evaluation import RelationReport, heads_loss
 from structattn.backbones.relation_batches import RelationBatches, backbone_below, exchange_trees
 from structattn.data import SubwordBatch
 from structattn.errors import ConfigError

@@ -12,7 +12,7 @@ from structattn.files.json_yaml import naming_description, read_json
 from structattn.tables import Trust
 
 if TYPE_CHECKING:
-    from structattn.parsing import MissingTrees
+    from structattn.parsing.missing_trees import MissingTrees
     from structattn.tasks import TaskModel
 
 
