@@ -106,10 +106,10 @@ class BatchMaker:
 
 def _without_weights(model: TaskModel) -> TaskModel:
     """A copy without a parser, whose parameters and buffers are shapes without values."""
-    known: dict[int, Any] = {id(one): one.to("meta") for one in model.buffers()}
-    for one in model.parameters():
-        known[id(one)] = nn.Parameter(one.detach().to("meta"), requires_grad=one.requires_grad)
-    return copy.deepcopy(model.without_parser(), known)
+    copies: dict[int, Any] = {id(tensor): tensor.to("meta") for tensor in model.buffers()}
+    for tensor in model.parameters():
+        copies[id(tensor)] = nn.Parameter(tensor.detach().to("meta"), requires_grad=tensor.requires_grad)
+    return copy.deepcopy(model.without_parser(), copies)
 
 
 class BatchesAhead:

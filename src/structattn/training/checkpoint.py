@@ -67,7 +67,7 @@ def random_state() -> dict[str, Any]:
         "torch": _to_text(torch.get_rng_state()),
     }
     if torch.cuda.is_available():
-        state["cuda"] = [_to_text(one) for one in torch.cuda.get_rng_state_all()]
+        state["cuda"] = [_to_text(device_state) for device_state in torch.cuda.get_rng_state_all()]
     return state
 
 
@@ -87,7 +87,7 @@ def set_random_state(state: dict[str, Any]) -> None:
     np.random.set_state((kind, np.asarray(keys, dtype=np.uint32), position, has_gauss, cached))
     torch.set_rng_state(_from_text(state["torch"]))
     if "cuda" in state and torch.cuda.device_count() == len(state["cuda"]):
-        torch.cuda.set_rng_state_all([_from_text(one) for one in state["cuda"]])
+        torch.cuda.set_rng_state_all([_from_text(device_state) for device_state in state["cuda"]])
 
 
 def set_seed(seed: int) -> None:
@@ -147,19 +147,19 @@ class Averaging:
         if self.number == 1:
             yield
             return
-        own = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
-        self._latest.append(own)
-        mean = {name: _mean([state[name] for state in self._latest]) for name in own}
+        latest = {name: tensor.detach().clone() for name, tensor in model.state_dict().items()}
+        self._latest.append(latest)
+        mean = {name: _mean([state[name] for state in self._latest]) for name in latest}
         model.load_state_dict(mean)
         try:
             yield
         finally:
-            model.load_state_dict(own)
+            model.load_state_dict(latest)
 
     def save(self, folder: Path) -> None:
         """Write the recorded parameters into an existing folder."""
-        for place, state in enumerate(self._latest):
-            save_tensors(state, folder / _FILE.format(place))
+        for number, state in enumerate(self._latest):
+            save_tensors(state, folder / _FILE.format(number))
 
     def load(self, folder: Path, device: torch.device) -> None:
         """Read the parameters that ``save`` wrote.
@@ -168,11 +168,11 @@ class Averaging:
             ParseError: if a file is damaged; the message names it.
         """
         self._latest.clear()
-        place = 0
-        while (folder / _FILE.format(place)).exists():
-            found = read_tensors(folder / _FILE.format(place))
-            self._latest.append({name: tensor.to(device) for name, tensor in found.items()})
-            place += 1
+        number = 0
+        while (folder / _FILE.format(number)).exists():
+            tensors = read_tensors(folder / _FILE.format(number))
+            self._latest.append({name: tensor.to(device) for name, tensor in tensors.items()})
+            number += 1
 
 
 def _mean(tensors: list[Tensor]) -> Tensor:

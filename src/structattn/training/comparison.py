@@ -148,11 +148,11 @@ def compare(
     if split is not None and data is not None:
         raise ConfigError("compare expects a split of the runs' own predictions, or other data, not both")
 
-    given = list(data) if isinstance(data, Iterator) else data
+    source = list(data) if isinstance(data, Iterator) else data
     warned: set[str] = set()  # runs of one system have the same labels
 
     def read(folder: Path) -> KeptRun:
-        if given is None:
+        if source is None:
             return read_run(folder, split)
         # Comparing predictions that were kept needs no models.
         from structattn.training.models import load
@@ -160,37 +160,37 @@ def compare(
         model = (hardware or Hardware("cpu")).move(load(folder, trust_code=trust_code))
         config = load_config(RunFolder(folder).config)
         settings = dataclasses.replace(config.data, format=data_format, parses=parses)
-        examples = labelled_examples(model.task, given, settings)
-        for warning in summary_of(model, examples, given, format=data_format).warnings:
+        examples = labelled_examples(model.task, source, settings)
+        for warning in summary_of(model, examples, source, format=data_format).warnings:
             if warning not in warned:
                 LOGGER.warning("warning: %s", warning)
                 warned.add(warning)
         with (hardware or Hardware("cpu")).autocast():
             rows = list(prediction_rows(model.evaluate(examples), examples))
-        name = name_of(given)
+        name = name_of(source)
         return KeptRun(folder, config, model.task.main_metric.name, name, Path(name), rows)
 
     runs = [[read(folder) for folder in run_folders(group)] for group in groups]
-    everyone = [run for group in runs for run in group]
-    for run in everyone:
-        check_same_examples(everyone[0], run)
-    chosen = get_metric(metric or everyone[0].metric)
-    gold = answers_of(everyone[0].rows, "gold", chosen, everyone[0].file)
-    answers = [[answers_of(run.rows, "predicted", chosen, run.file) for run in group] for group in runs]
-    found = [
-        _group(name, group, answer, gold, chosen)
+    first = runs[0][0]
+    for run in (run for group in runs for run in group):
+        check_same_examples(first, run)
+    compared = get_metric(metric or first.metric)
+    gold = answers_of(first.rows, "gold", compared, first.file)
+    answers = [[answers_of(run.rows, "predicted", compared, run.file) for run in group] for group in runs]
+    members = [
+        _group(name, group, answer, gold, compared)
         for name, group, answer in zip(_names(runs), runs, answers, strict=True)
     ]
     differences = [
         Difference(
-            found[0].name,
+            members[0].name,
             group.name,
-            compare_answers(chosen, gold, first=answers[0], second=answer, samples=samples, seed=seed),
-            _flips(everyone[0].rows, gold, np.stack(answers[0]), second=np.stack(answer)),
+            compare_answers(compared, gold, first=answers[0], second=answer, samples=samples, seed=seed),
+            _flips(first.rows, gold, np.stack(answers[0]), second=np.stack(answer)),
         )
-        for group, answer in zip(found[1:], answers[1:], strict=True)
+        for group, answer in zip(members[1:], answers[1:], strict=True)
     ]
-    return Comparison(chosen.name, everyone[0].split, len(gold), tuple(found), tuple(differences))
+    return Comparison(compared.name, first.split, len(gold), tuple(members), tuple(differences))
 
 
 def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[str, float]]:
@@ -223,13 +223,13 @@ def _names(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
     """The encoder of each group, with as much of its folder as is needed to distinguish groups of one encoder."""
     encoders = ["+".join(dict.fromkeys(run.config.encoder for run in group)) for group in groups]
     folders = [group[0].folder if len(group) == 1 else group[0].folder.parent for group in groups]
-    places = [folder.absolute().parts for folder in folders]
+    paths = [folder.absolute().parts for folder in folders]
     names: list[str] = []
-    for depth in range(1, max(map(len, places)) + 1):
-        ends = ["/".join(place[-depth:]) for place in places]
+    for depth in range(1, max(map(len, paths)) + 1):
+        ends = ["/".join(parts[-depth:]) for parts in paths]
         pairs = list(zip(encoders, ends, strict=True))
         names = [encoder if end == encoder else f"{encoder} ({end})" for encoder, end in pairs]
-        if len(set(names)) == len(set(zip(encoders, places, strict=True))):
+        if len(set(names)) == len(set(zip(encoders, paths, strict=True))):
             break
     return names
 
@@ -240,11 +240,11 @@ def _group(
     values = tuple(metric.value(gold, answer) for answer in answers)
     folders = tuple(run.folder for run in runs)
     deviation = stdev(values) if len(values) > 1 else None
-    chosen: dict[str, dict[str, float]] = {}
+    figures: dict[str, dict[str, float]] = {}
     # Folds have no development data in common.
     if len(runs) > 1 and runs[0].split == "test" and all(run.config.folds is None for run in runs):
-        chosen = chosen_on_dev([read_result(RunFolder(folder)) for folder in folders], get_metric(runs[0].metric))
-    return Group(name, folders, values, mean(values), deviation, chosen)
+        figures = chosen_on_dev([read_result(RunFolder(folder)) for folder in folders], get_metric(runs[0].metric))
+    return Group(name, folders, values, mean(values), deviation, figures)
 
 
 def _flips(

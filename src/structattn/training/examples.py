@@ -103,13 +103,13 @@ def read_split(plan: RunPlan) -> Split:
     streamed = _streamed(data, task) if data.streaming else None
     whole = [] if streamed is not None else list(itertools.islice(part("train"), data.limit))
     if config.folds is not None:
-        rest, test = _fold(whole, config.folds, config.fold or 1)
+        remaining, test = _fold(whole, config.folds, config.fold or 1)
     else:
-        rest, test = whole, [] if data.test is None else list(part("test"))
+        remaining, test = whole, [] if data.test is None else list(part("test"))
     if data.dev is not None:
-        train, dev = rest, list(part("dev"))
+        train, dev = remaining, list(part("dev"))
     else:
-        train, dev = _held_out(rest, data.holdout)
+        train, dev = _held_out(remaining, data.holdout)
     _check_labels(data, dev, test)
     if streamed is not None:
         return Split(streamed, streamed, dev, test)
@@ -152,12 +152,12 @@ def examples_of(task: Task, source: Data, data: DataConfig, *, need_labels: bool
     if is_file(source):
         # Lines of text have no columns; the column names of the model's training data do not apply.
         columns = {} if data.format == "text" else data.columns
-        found = task.read(source, format=data.format, columns=columns, need_labels=need_labels)
+        examples = task.read(source, format=data.format, columns=columns, need_labels=need_labels)
     else:
         target = "none" if not need_labels else "score" if task.is_regression else "class"
         objects = read_objects(source, **data.columns, target=target, num_texts=task.arity)
-        found = task.prepare(objects, published=False)
-    return add_parses(found, data.parses)
+        examples = task.prepare(objects, published=False)
+    return add_parses(examples, data.parses)
 
 
 def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Example]:
@@ -254,11 +254,11 @@ def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Exam
     return _apart(examples, set(_shuffled(len(examples))[fold - 1 :: folds]))
 
 
-def _apart(examples: Sequence[Example], chosen: Container[int]) -> tuple[list[Example], list[Example]]:
+def _apart(examples: Sequence[Example], positions: Container[int]) -> tuple[list[Example], list[Example]]:
     """The other examples, and those at the chosen positions."""
     return (
-        [example for index, example in enumerate(examples) if index not in chosen],
-        [example for index, example in enumerate(examples) if index in chosen],
+        [example for index, example in enumerate(examples) if index not in positions],
+        [example for index, example in enumerate(examples) if index in positions],
     )
 
 
@@ -273,4 +273,4 @@ def _with_phrases(plan: RunPlan, sentences: Sequence[Example]) -> Sequence[Examp
     trees = {example.id for example in sentences}
     every = task.read(data.train, format=plan.formats["train"], phrases=phrases, columns=data.columns)
     # The id of a phrase is its tree's id, a slash and a number; the id of a tree may begin with the name of its file.
-    return [task.limited(one) for one in every if not trees.isdisjoint((one.id, one.id.rpartition("/")[0]))]
+    return [task.limited(phrase) for phrase in every if not trees.isdisjoint((phrase.id, phrase.id.rpartition("/")[0]))]

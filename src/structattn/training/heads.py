@@ -86,7 +86,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
 
     def work(folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:
         train, held_out = held_out_sentences(config)
-        found = pretrain(
+        result = pretrain(
             backbone,
             config.heads,
             train,
@@ -100,22 +100,22 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
             folder=folder,
             accelerator=accelerator,
         )
-        values = {item.name: getattr(found, item.name) for item in dataclasses.fields(found) if item.name != "model"}
+        values = {item.name: getattr(result, item.name) for item in dataclasses.fields(result) if item.name != "model"}
         for part in _REPORTS:
             values[part] = {name: report.to_dict() for name, report in values[part].items()}
-        metrics = {"held_out_loss": found.loss, **_metrics(found.relations)}
+        metrics = {"held_out_loss": result.loss, **_metrics(result.relations)}
         return {
             **values,
             "metrics": metrics,
-            "test": _metrics(found.test_relations),
+            "test": _metrics(result.test_relations),
             "parser": train[0].metadata.get("parser"),
         }
 
     def read(folder: RunFolder, values: Mapping[str, Any]) -> Pretraining:
-        known = {item.name: values[item.name] for item in dataclasses.fields(Pretraining) if item.name in values}
+        fields = {item.name: values[item.name] for item in dataclasses.fields(Pretraining) if item.name in values}
         for part in _REPORTS:
-            known[part] = {name: RelationReport.from_dict(report) for name, report in values[part].items()}
-        return Pretraining(add_heads(backbone.model, folder.best), **{**known, "epochs": tuple(values["epochs"])})
+            fields[part] = {name: RelationReport.from_dict(report) for name, report in values[part].items()}
+        return Pretraining(add_heads(backbone.model, folder.best), **{**fields, "epochs": tuple(values["epochs"])})
 
     return carry_out(
         config,
@@ -203,13 +203,13 @@ def pretrain(
             torch.manual_seed(seed)
             model = HydraModel(backbone.model, heads)
         model.to(accelerator.device)
-        before = backbone_fingerprint(model.base)
+        fingerprint = backbone_fingerprint(model.base)
         reader = backbone_below(backbone, model.hydra_config)
         reader.cached_states = {} if keep_states else None
         size = optimization.batch_size
         train, dev, last = (
-            RelationBatches(some, reader, model.hydra_config, batch_size=size, max_length=max_length)
-            for some in (sentences, held_out, test)
+            RelationBatches(part, reader, model.hydra_config, batch_size=size, max_length=max_length)
+            for part in (sentences, held_out, test)
         )
         for purpose, source in (("learn from", train), ("choose by", dev), *([("test on", last)] if test else [])):
             _require(source, purpose, is_learnt=source is train)
@@ -247,7 +247,7 @@ def pretrain(
         tuple(row.metrics["held_out_loss"] for row in history.rows),
         _counted(train, dev),
         (train.covered + dev.covered) / max(1, train.words + dev.words),
-        backbone_fingerprint(model.base) == before,
+        backbone_fingerprint(model.base) == fingerprint,
         history.last.seconds,
     )
 

@@ -205,8 +205,8 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
             return TaskBatch((batch,), target, target[:, 0], names)
         is_class = labels.shape == mask.shape[:1] and not labels.is_floating_point()
         if not is_class or not bool(((labels >= 0) & (labels < target.shape[1])).all()):
-            what = f"a class number from 0 to {target.shape[1] - 1} for each of {len(tokens)} texts"
-            raise ConfigError(f"labels: expected {what}, got {labels.tolist()}")
+            expected = f"a class number from 0 to {target.shape[1] - 1} for each of {len(tokens)} texts"
+            raise ConfigError(f"labels: expected {expected}, got {labels.tolist()}")
         target[torch.arange(len(tokens)), labels] = 1.0
         return TaskBatch((batch,), target, target.sum(-1), names, len(tokens))
 

@@ -64,21 +64,21 @@ def train(
         ['good', 'bad']
     """
     resolved = get_task(task) if isinstance(task, str) else task
-    chosen = {"task": task if isinstance(task, str) else task.name, "encoder": encoder}
+    names = {"task": task if isinstance(task, str) else task.name, "encoder": encoder}
     sources = dict(zip(_PARTS, (data, dev, test), strict=True))
     values = _sections(options, sources)
     if all(source is None or isinstance(source, str | os.PathLike) for source in sources.values()):
         files = {name: os.fspath(source) for name, source in sources.items() if source is not None}  # type: ignore[arg-type]
-        config = RunConfig.from_dict({**chosen, **values, "data": {**values["data"], **files}})
+        config = RunConfig.from_dict({**names, **values, "data": {**values["data"], **files}})
         return run(config, task=resolved, resume=resume, overwrite=overwrite)
-    settings = RunConfig.from_dict({**chosen, **values}).data
-    given = {name: source for name, source in sources.items() if source is not None}
-    parts = {name: list(examples_of(resolved, source, settings)) for name, source in given.items()}
+    settings = RunConfig.from_dict({**names, **values}).data
+    present = {name: source for name, source in sources.items() if source is not None}
+    parts = {name: list(examples_of(resolved, source, settings)) for name, source in present.items()}
     for name, part in parts.items():
         if not part:
             raise ConfigError(f"data.{name}: expected at least one example, got none")
     named = {name: f"{FROM_PYTHON}{checksum(part)}" for name, part in parts.items()}
-    config = RunConfig.from_dict({**chosen, **values, "data": {**values["data"], **named}})
+    config = RunConfig.from_dict({**names, **values, "data": {**values["data"], **named}})
     return run(config, task=resolved, examples=parts, resume=resume, overwrite=overwrite)
 
 
@@ -165,6 +165,6 @@ def _sections(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict
         elif name in below:
             values["data"][name] = os.fspath(value) if isinstance(value, os.PathLike) else value
         else:
-            known = sorted(top | below)
-            raise ConfigError(f"train has no option {name!r}{suggest(name, known)}; known: {', '.join(known)}")
+            names = sorted(top | below)
+            raise ConfigError(f"train has no option {name!r}{suggest(name, names)}; known: {', '.join(names)}")
     return values

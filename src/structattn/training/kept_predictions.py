@@ -51,14 +51,14 @@ def run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
         ConfigError: if there is none.
     """
     if not isinstance(group, str | os.PathLike):
-        found = [folder for item in group for folder in run_folders(item)]
+        folders = [folder for item in group for folder in run_folders(item)]
     elif RunFolder(group).config.is_file():
         return [Path(group)]
     else:
-        found = sorted(path.parent for path in Path(group).glob("*/config.yaml"))
-    if not found:
+        folders = sorted(path.parent for path in Path(group).glob("*/config.yaml"))
+    if not folders:
         raise ConfigError(f"{group} is not a run folder and contains none (no config.yaml)")
-    return found
+    return folders
 
 
 def read_run(path: Path, split: str | None) -> KeptRun:
@@ -70,37 +70,37 @@ def read_run(path: Path, split: str | None) -> KeptRun:
     folder = RunFolder(path)
     if not folder.is_finished:
         raise ConfigError(f"{path}: this run is not finished (no {folder.result.name})")
-    known = sorted(file.stem for file in folder.predictions("*").parent.glob("*.jsonl"))
-    chosen = split or ("test" if "dev" not in known and "test" in known else "dev")
-    if chosen not in known:
-        raise ConfigError(f"{path}: this run has no predictions on {chosen!r}; it has {', '.join(known) or 'none'}")
-    file = folder.predictions(chosen)
+    splits = sorted(file.stem for file in folder.predictions("*").parent.glob("*.jsonl"))
+    name = split or ("test" if "dev" not in splits and "test" in splits else "dev")
+    if name not in splits:
+        raise ConfigError(f"{path}: this run has no predictions on {name!r}; it has {', '.join(splits) or 'none'}")
+    file = folder.predictions(name)
     main_metric = str(read_json(folder.result).get("main_metric"))
     return KeptRun(
         path,
         load_config(folder.config),
         main_metric,
-        chosen,
+        name,
         file,
         list(read_json_lines(file, keys=("id", "gold", "predicted"))),
     )
 
 
-def check_same_examples(first: KeptRun, other: KeptRun) -> None:
+def check_same_examples(first: KeptRun, second: KeptRun) -> None:
     """Check that two runs answered the same examples, in the same order.
 
     Raises:
         ConfigError: if they differ; the message names the first such example.
     """
-    if len(first.rows) != len(other.rows):
+    if len(first.rows) != len(second.rows):
         raise ConfigError(
-            f"{first.file} has {len(first.rows)} examples and {other.file} has {len(other.rows)}: "
+            f"{first.file} has {len(first.rows)} examples and {second.file} has {len(second.rows)}: "
             "runs are compared on the same examples only"
         )
-    for mine, theirs in zip(first.rows, other.rows, strict=True):
+    for mine, theirs in zip(first.rows, second.rows, strict=True):
         if (mine["id"], mine["gold"]) != (theirs["id"], theirs["gold"]):
             raise ConfigError(
-                f"{first.file} has example {mine['id']!r} ({mine['gold']!r}) where {other.file} has {theirs['id']!r} "
+                f"{first.file} has example {mine['id']!r} ({mine['gold']!r}) where {second.file} has {theirs['id']!r} "
                 f"({theirs['gold']!r}): runs are compared on the same examples only"
             )
 
@@ -168,8 +168,8 @@ def keep_predictions(
     rows = list(prediction_rows(evaluation, examples))
     with folder.claimed():
         if file.is_file():
-            before = [(row.get("id"), row.get("gold")) for row in read_json_lines(file)]
-            if before != [(row["id"], row["gold"]) for row in rows]:
+            answered = [(row.get("id"), row.get("gold")) for row in read_json_lines(file)]
+            if answered != [(row["id"], row["gold"]) for row in rows]:
                 raise ConfigError(f"{file} contains predictions on other examples; choose another name for these")
         write_json_lines(file, rows)
         if split == "test":

@@ -224,8 +224,8 @@ class _Loop:
 
     def _batches(self) -> Iterator[list[list[int]]]:
         """The batches of each step of an epoch."""
-        rest = iter(self.sampler)
-        while batches := list(itertools.islice(rest, self.config.gradient_accumulation)):
+        remaining = iter(self.sampler)
+        while batches := list(itertools.islice(remaining, self.config.gradient_accumulation)):
             yield batches
 
     def _take_step(self, batches: Sequence[list[int]]) -> None:

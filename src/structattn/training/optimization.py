@@ -25,10 +25,10 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
     """
     kinds: dict[tuple[str, bool], list[nn.Parameter]] = {}
     backbones = {
-        id(one)
+        id(parameter)
         for backbone in model.modules()
         if getattr(backbone, "is_pretrained", False)
-        for one in backbone.parameters()
+        for parameter in backbone.parameters()
     }
     seen: set[int] = set()
     for module in model.modules():

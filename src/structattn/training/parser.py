@@ -93,7 +93,7 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
         _ParserLearner(
             parser.train(), train, dev, functools.partial(parser.save_pretrained, folder.best, storage=config.storage)
         ),
-        batch_sampler([len(one) for one in train], optimization, seed=config.seed),
+        batch_sampler([len(sentence) for sentence in train], optimization, seed=config.seed),
         optimization,
         folder=folder,
         accelerator=accelerator,
@@ -115,8 +115,8 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
 
 
 def _scores(gold: Sequence[Sentence], parser: TreeCRF) -> dict[str, float]:
-    found = score_attachment(gold, parser.parse(gold))
-    return {name: getattr(found, name) for name in _METRICS}
+    attachment = score_attachment(gold, parser.parse(gold))
+    return {name: getattr(attachment, name) for name in _METRICS}
 
 
 class _ParserLearner(Learner):

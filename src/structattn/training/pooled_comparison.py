@@ -73,30 +73,32 @@ def pool(
         ConfigError: if there are no two systems that were run on every data set, one of them ``against``; as for
             ``compare``; if greater is better for the metric of one data set and worse for that of another.
     """
-    places = {str(Path(one)): Path(one) for one in data_sets}
-    systems = _systems(places, against)
+    folders = {str(Path(data_set)): Path(data_set) for data_set in data_sets}
+    systems = _systems(folders, against)
     runs = {
-        place: {system: [read_run(run, split) for run in run_folders(folder / system)] for system in systems}
-        for place, folder in places.items()
+        name: {system: [read_run(run, split) for run in run_folders(folder / system)] for system in systems}
+        for name, folder in folders.items()
     }
-    metrics = {place: metric or found[against][0].metric for place, found in runs.items()}
+    metrics = {name: metric or by_system[against][0].metric for name, by_system in runs.items()}
     if len({get_metric(name).greater_is_better for name in metrics.values()}) != 1:
         names = ", ".join(dict.fromkeys(metrics.values()))
         expected = "metrics that are all better when greater, or all better when smaller"
         raise ConfigError(f"metric: expected {expected}, got {names}")
-    others = [system for system in systems if system != against]
     answers = {
-        system: {place: _answers(found[against], found[system], metrics[place]) for place, found in runs.items()}
-        for system in others
+        system: {
+            name: _answers(by_system[against], by_system[system], metrics[name]) for name, by_system in runs.items()
+        }
+        for system in systems
+        if system != against
     }
-    tests = [compare_pooled(list(one.values()), samples=samples, seed=seed) for one in answers.values()]
-    adjusted = holm([one.bootstrap_p for one in tests])
+    tests = [compare_pooled(list(by_name.values()), samples=samples, seed=seed) for by_name in answers.values()]
+    adjusted = holm([test.bootstrap_p for test in tests])
     return Pooled(
         against,
         metrics,
         tuple(
-            PooledDifference(system, {place: one.difference for place, one in answers[system].items()}, test, p)
-            for system, test, p in zip(others, tests, adjusted, strict=True)
+            PooledDifference(system, {name: each.difference for name, each in by_name.items()}, test, p)
+            for (system, by_name), test, p in zip(answers.items(), tests, adjusted, strict=True)
         ),
     )
 
@@ -124,20 +126,20 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _systems(places: Mapping[str, Path], against: str) -> list[str]:
+def _systems(folders: Mapping[str, Path], against: str) -> list[str]:
     """The systems that have a folder in every data set, including the one to compare with."""
-    if not places:
+    if not folders:
         raise ConfigError("expected a folder for each data set, which contains a folder for each system")
-    found = [{path.name for path in folder.glob("*") if path.is_dir()} for folder in places.values()]
-    for (place, _), names in zip(places.items(), found, strict=True):
+    names_by_data_set = [{path.name for path in folder.glob("*") if path.is_dir()} for folder in folders.values()]
+    for path, names in zip(folders, names_by_data_set, strict=True):
         if against not in names:
-            known = ", ".join(sorted(names)) or "none"
+            listed = ", ".join(sorted(names)) or "none"
             raise ConfigError(
-                f"{place} contains no folder {against!r}{suggest(against, names)}; systems there: {known}"
+                f"{path} contains no folder {against!r}{suggest(against, names)}; systems there: {listed}"
             )
-    shared = sorted(set.intersection(*found))
+    shared = sorted(set.intersection(*names_by_data_set))
     if len(shared) < 2:
-        raise ConfigError(f"{', '.join(places)}: expected a second system beside {against!r} that all of them contain")
+        raise ConfigError(f"{', '.join(folders)}: expected a second system beside {against!r} that all of them contain")
     return shared
 
 
@@ -146,5 +148,5 @@ def _answers(first: Sequence[KeptRun], second: Sequence[KeptRun], name: str) -> 
     for run in (*first, *second):
         check_same_examples(first[0], run)
     gold = answers_of(first[0].rows, "gold", metric, first[0].file)
-    given = [[answers_of(run.rows, "predicted", metric, run.file) for run in runs] for runs in (first, second)]
-    return Answers(metric, gold, first=given[0], second=given[1])
+    predicted = [[answers_of(run.rows, "predicted", metric, run.file) for run in runs] for runs in (first, second)]
+    return Answers(metric, gold, first=predicted[0], second=predicted[1])

@@ -65,10 +65,10 @@ def summary_of(
         format: the format they were read in; the task's format for this source if ``None``.
     """
     answer = model.task.answer
-    known = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
-    has_classes = bool(model.labels) and answer != "tags"
+    answers = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
+    answers["has_classes"] = bool(model.labels) and answer != "tags"
     format = format or (model.task.recognise_format(source) if is_file(source) else "examples")
-    return summarise(examples, name_of(source), format=format, has_classes=has_classes, **known)
+    return summarise(examples, name_of(source), format=format, **answers)
 
 
 def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
@@ -83,8 +83,8 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
     if name == "labelled" and _are_texts(model, source, name):
         return "text"
     if name == "conllu":  # the only format for training, but any text can be tagged
-        other = _other_format(source)
-        return name if other == "documents" else other
+        plain = _other_format(source)
+        return name if plain == "documents" else plain
     if name == "parallel" and _are_sources(source):
         return "text"
     return "text" if name == "tsv" and task.arity == 2 and _are_pairs(source, data) else name
@@ -106,22 +106,22 @@ def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
     if only some do. Most tags must be the model's: data may have other tags too, and a line of text rarely ends with a
     tag.
     """
-    answers = known = 0
+    answers = recognised = 0
     try:
         for example in itertools.islice(read_examples(source, format), _LOOKED_AT):
             words = str(example.label).split()
             answers += len(words)
-            known += sum(_is_answer(model, word) for word in words)
+            recognised += sum(_is_answer(model, word) for word in words)
     except ParseError:
         answers += 1
     if format == "columns":
-        return 2 * known < answers
-    are_texts = 10 * known < 9 * answers
-    if known and are_texts:
+        return 2 * recognised < answers
+    are_texts = 10 * recognised < 9 * answers
+    if recognised and are_texts:
         LOGGER.warning(
             "warning: %s: a label of the model begins %d of the first %d lines, so each line is read as a text; with "
             "--format labelled the first word of each line is its label",
-            *(source_name(source), known, answers),
+            *(source_name(source), recognised, answers),
         )
     return are_texts
 

@@ -93,16 +93,16 @@ def start_from(model: "TaskModel", folder: str | os.PathLike[str], *, trust_code
     name, source = os.fspath(folder), load(folder, trust_code=trust_code)
     if not hasattr(source, "task"):
         raise ConfigError(f"init: expected the model of a task, {name} contains a {type(source).__name__}")
-    given, own = source.encoder.state_dict(), model.encoder.state_dict()
+    saved, fresh = source.encoder.state_dict(), model.encoder.state_dict()
     theirs, mine = _words(source), _words(model)
     by_spelling = () if theirs is None or mine is None else _TABLES
-    parameters = {key: value for key, value in given.items() if key not in by_spelling}
+    parameters = {key: value for key, value in saved.items() if key not in by_spelling}
     for key, value in parameters.items():
-        if key not in own:
+        if key not in fresh:
             raise ConfigError(f"init: the encoder of {name} has a parameter {key!r}, which this encoder lacks")
-        if value.shape != own[key].shape:
+        if value.shape != fresh[key].shape:
             raise ConfigError(
-                f"init: expected {key!r} of shape {tuple(own[key].shape)}, that of {name} has {tuple(value.shape)}; "
+                f"init: expected {key!r} of shape {tuple(fresh[key].shape)}, that of {name} has {tuple(value.shape)}; "
                 "are the options and the vectors the same?"
             )
     model.encoder.load_state_dict(parameters, strict=False)
@@ -125,13 +125,13 @@ def _words(model: "TaskModel") -> "WordEmbedding | None":
 
 def _take_vectors(mine: "WordEmbedding", theirs: "WordEmbedding", ids: Int64[Tensor, " word"]) -> int:
     """Copy the vectors of the words that both tables have, and return their number."""
-    into, source = (torch.cat([one.weight.detach(), one.frozen]) for one in (mine, theirs))
+    into, source = (torch.cat([table.weight.detach(), table.frozen]) for table in (mine, theirs))
     if into.shape[1] != source.shape[1]:
         raise ConfigError(f"init: expected word vectors of {into.shape[1]} numbers, got {source.shape[1]}")
-    known = ids > UNKNOWN_ID
-    into[UNKNOWN_ID + 1 :][known] = source[ids[known]]
+    is_shared = ids > UNKNOWN_ID
+    into[UNKNOWN_ID + 1 :][is_shared] = source[ids[is_shared]]
     mine.load_vectors(into)
-    return int(known.sum())
+    return int(is_shared.sum())
 
 
 LOGGER = logging.getLogger("structattn.training")
@@ -226,13 +226,13 @@ def _frozen_words(data: DataConfig, split: Split) -> list[str]:
     if data.vectors is None or data.frozen == "none":
         return []
     if data.frozen == "all":
-        found: Iterable[str] = _words_of(Path(data.vectors))
+        candidates: Iterable[str] = _words_of(Path(data.vectors))
     else:
         examples = itertools.chain(split.dev, split.test)
-        found = (word for example in examples for sentence in example.sentences for word in sentence.words)
-    words = list(dict.fromkeys(word.lower() if data.lowercase else word for word in found))
-    known = find_covered_words(data.vectors, words)
-    return [word for word in words if word in known]
+        candidates = (word for example in examples for sentence in example.sentences for word in sentence.words)
+    words = list(dict.fromkeys(word.lower() if data.lowercase else word for word in candidates))
+    covered = find_covered_words(data.vectors, words)
+    return [word for word in words if word in covered]
 
 
 def _words_of(source: Path) -> list[str]:
@@ -278,12 +278,12 @@ def find_missing_trees(plan: RunPlan, split: Split) -> tuple[Split, MissingTrees
         return split, None
     find_trees = MissingTrees(parser, structures=needed)
     find_trees.keep()
-    known: dict[int, Example] = {}
+    parsed: dict[int, Example] = {}
 
     def completed(examples: Sequence[Example]) -> list[Example]:
-        new = [example for example in examples if id(example) not in known]
-        known.update(zip(map(id, new), find_trees(new), strict=True))
-        return [known[id(example)] for example in examples]
+        new = [example for example in examples if id(example) not in parsed]
+        parsed.update(zip(map(id, new), find_trees(new), strict=True))
+        return [parsed[id(example)] for example in examples]
 
     whole = Split(*(completed(getattr(split, item.name)) for item in dataclasses.fields(Split)))
     if distributed.is_first_process():
@@ -307,7 +307,8 @@ def _needed_trees(plan: RunPlan, split: Split) -> frozenset[str]:
     of_each_label = list({str(example.label): example for example in split.train}.values())[:_TRIED]
     needed: frozenset[str] = frozenset()
     while True:
-        few, tried = ([_with_stand_ins(one, needed) for one in some] for some in (of_each_label, bare))
+        few = [_with_stand_ins(example, needed) for example in of_each_label]
+        tried = [_with_stand_ins(example, needed) for example in bare]
         both = [*few, *tried]
         try:
             _try(tried, without_vectors, Split(both, both, both), split)
@@ -334,12 +335,12 @@ def _missing(example: Example) -> frozenset[str]:
 def _with_stand_ins(example: Example, structures: frozenset[str]) -> Example:
     def completed(sentence: Sentence) -> Sentence:
         chain = DependencyTree(range(len(sentence)), ["dep"] * len(sentence))
-        found: dict[str, Any] = {
+        stand_ins: dict[str, Any] = {
             "dependency": chain,
             "constituency": ConstituencyTree.from_dependency(sentence.words, chain),
         }
         return dataclasses.replace(
-            sentence, **{name: found[name] for name in find_missing_structures(sentence) & structures}
+            sentence, **{name: stand_ins[name] for name in find_missing_structures(sentence) & structures}
         )
 
     return dataclasses.replace(example, sentences=tuple(map(completed, example.sentences)))

@@ -130,8 +130,8 @@ class _TaskLearner:
 
     def measure(self) -> Measured:
         dev = self.split.dev
-        own = self.model.predict(dev[distributed.process_index() :: distributed.num_processes()])
-        evaluation = self.model.measure(dev, distributed.gather(own))
+        predictions = self.model.predict(dev[distributed.process_index() :: distributed.num_processes()])
+        evaluation = self.model.measure(dev, distributed.gather(predictions))
         entropy = tree_entropy(self.model, dev[:_LATENT_EXAMPLES])
 
         def keep() -> None:
@@ -204,14 +204,14 @@ def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchS
     Raises:
         StructAttnError: if it does; the message names the batch, and the options that make it smaller.
     """
-    trained = [one for one in model.parameters() if one.requires_grad]
+    trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
-    def work(some: list[Example]) -> None:
-        torch.autograd.grad(model.loss(some), trained, allow_unused=True)
+    def work(batch: list[Example]) -> None:
+        torch.autograd.grad(model.loss(batch), trained, allow_unused=True)
 
     count, longest = max(
         ((len(rows), max(rows, key=lambda row: batches.lengths[row])) for rows in batches),
-        key=lambda one: one[0] * int(batches.lengths[one[1]]) ** 2,
+        key=lambda size: size[0] * int(batches.lengths[size[1]]) ** 2,
     )
     check_memory(
         work,
@@ -221,7 +221,7 @@ def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchS
         device=device,
         options=BATCH_OPTIONS,
         # Most optimisers keep two numbers for each parameter.
-        more=2 * sum(one.nbytes for one in trained),
+        more=2 * sum(parameter.nbytes for parameter in trained),
     )
 
 
@@ -243,7 +243,7 @@ def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, t
         values = [result.test[name] for result in results]
         metrics |= {name: mean(values), f"{name}_sd": stdev(values)}
     if distributed.is_first_process():
-        rows = (row for one in results for row in read_json_lines(RunFolder(one.folder).predictions("test")))
+        rows = (row for result in results for row in read_json_lines(RunFolder(result.folder).predictions("test")))
         write_json_lines(folder.predictions("test"), rows)
     return _values(
         RunResult(

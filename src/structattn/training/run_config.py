@@ -148,10 +148,10 @@ class DataConfig:
         texts: Any = self.text_column
         if isinstance(texts, str) and "," in texts:
             (names,) = csv.reader([texts], skipinitialspace=True)
-            found = [int(name) if name.isdecimal() else name for name in map(str.strip, names)]
-            texts = found if len(found) > 1 else found[0]
-        given = {"text_column": texts, "label_column": self.label_column, "id_column": self.id_column}
-        return {name: column for name, column in given.items() if column is not None}
+            several = [int(name) if name.isdecimal() else name for name in map(str.strip, names)]
+            texts = several if len(several) > 1 else several[0]
+        columns = {"text_column": texts, "label_column": self.label_column, "id_column": self.id_column}
+        return {name: column for name, column in columns.items() if column is not None}
 
 
 @dataclass(frozen=True)
@@ -219,10 +219,10 @@ class RunConfig(RunSettings):
         check_sections(values, list(_names(cls)), _unknown)
         parser = _parser()
         try:
-            found = parser.instantiate(parser.parse_object(dict(values)))
+            sections = parser.instantiate(parser.parse_object(dict(values)))
         except ArgumentError as error:
             raise ConfigError(explain(str(error))) from None
-        return cls(**{item.name: found[item.name] for item in dataclasses.fields(cls)})
+        return cls(**{item.name: sections[item.name] for item in dataclasses.fields(cls)})
 
 
 def load_config(path: str | os.PathLike[str]) -> RunConfig:
@@ -265,9 +265,7 @@ def _names(kind: type, section: str = "") -> Iterator[str]:
 def _unknown(name: str) -> ConfigError:
     """An error that lists the known keys of the same section."""
     section = name.rpartition(".")[0]
-    inner = [
-        one.removeprefix(f"{section}.") for one in _names(RunConfig) if not section or one.startswith(f"{section}.")
-    ]
-    beside = dict.fromkeys(one.partition(".")[0] for one in inner)
-    known = ", ".join(f"{section}.{one}" if section else one for one in beside)
-    return ConfigError(f"unknown key {name!r}; known: {known}")
+    prefix = f"{section}." if section else ""
+    inner = (key.removeprefix(prefix) for key in _names(RunConfig) if key.startswith(prefix))
+    listed = ", ".join(dict.fromkeys(prefix + key.partition(".")[0] for key in inner))
+    return ConfigError(f"unknown key {name!r}; known: {listed}")

@@ -253,5 +253,5 @@ def read_result(folder: RunFolder) -> RunResult:
 
 def result_of(folder: RunFolder, values: Mapping[str, Any]) -> RunResult:
     """The result that the values of a result file describe; unknown values are left out."""
-    known = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
-    return RunResult(folder.path, **{name: value for name, value in values.items() if name in known})
+    fields = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
+    return RunResult(folder.path, **{name: value for name, value in values.items() if name in fields})

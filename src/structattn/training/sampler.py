@@ -231,8 +231,8 @@ class WindowBatchSampler:
         order = np.random.default_rng([seed, 0]).permutation(len(group_sizes)).tolist()
         starts = np.cumsum([0, *group_sizes])
         grouped = _windows([group_sizes[number] for number in order], window)
-        self.windows = [[(starts[order[at]], starts[order[at] + 1]) for at in places] for places in grouped]
-        sizes = [sum(end - start for start, end in one) for one in self.windows]
+        self.windows = [[(starts[order[at]], starts[order[at] + 1]) for at in numbers] for numbers in grouped]
+        sizes = [sum(end - start for start, end in window) for window in self.windows]
         self.num_batches = sum(-(-int(size) // batch_size) for size in sizes)
 
     def set_epoch(self, epoch: int) -> None:

@@ -76,7 +76,8 @@ class Answers:
     def means(self) -> tuple[float, float]:
         """The metric of the first and of the second system, mean over seeds."""
         first, second = (
-            np.mean([self.metric.value(self.gold, answers) for answers in one]) for one in (self.first, self.second)
+            np.mean([self.metric.value(self.gold, answers) for answers in system])
+            for system in (self.first, self.second)
         )
         return float(first), float(second)
 
@@ -142,9 +143,11 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
         0.25
     """
     tested = bootstrap_pooled(data_sets, samples=samples, seed=seed)
-    if any(len(one.first) != len(one.second) for one in data_sets):
+    if any(len(data_set.first) != len(data_set.second) for data_set in data_sets):
         return tested
-    swapped = np.mean([_swapped(one, samples, [seed, number]) for number, one in enumerate(data_sets)], axis=0)
+    swapped = np.mean(
+        [_swapped(data_set, samples, [seed, number]) for number, data_set in enumerate(data_sets)], axis=0
+    )
     return replace(tested, randomisation_p=_p_value(np.abs(swapped) >= _extreme(data_sets, tested.difference)))
 
 
@@ -199,30 +202,32 @@ def bootstrap_family(
     # The drawn examples depend only on the place of a data set in its comparison and on its number of examples.
     together: dict[tuple[int, int], list[tuple[int, Answers]]] = {}
     for index, data_sets in enumerate(comparisons):
-        for number, one in enumerate(data_sets):
-            together.setdefault((number, len(one.gold)), []).append((index, one))
-    found = [[np.zeros(0)] * len(data_sets) for data_sets in comparisons]
+        for number, data_set in enumerate(data_sets):
+            together.setdefault((number, len(data_set.gold)), []).append((index, data_set))
+    differences = [[np.zeros(0)] * len(data_sets) for data_sets in comparisons]
     for (number, _), members in together.items():
-        drawn = _drawn([one for _, one in members], samples, [seed, number])
-        for (index, _), differences in zip(members, drawn, strict=True):
-            found[index][number] = differences
-    return [_tested(data_sets, np.mean(drawn, axis=0)) for data_sets, drawn in zip(comparisons, found, strict=True)]
+        drawn = _drawn([data_set for _, data_set in members], samples, [seed, number])
+        for (index, _), drawn_differences in zip(members, drawn, strict=True):
+            differences[index][number] = drawn_differences
+    return [
+        _tested(data_sets, np.mean(drawn, axis=0)) for data_sets, drawn in zip(comparisons, differences, strict=True)
+    ]
 
 
 def _check(data_sets: Sequence[Answers], samples: int) -> None:
-    for one in data_sets:
-        if not one.first or not one.second or samples < 1:
-            counts = f"{len(one.first)}, {len(one.second)}, {samples}"
+    for data_set in data_sets:
+        if not data_set.first or not data_set.second or samples < 1:
+            counts = f"{len(data_set.first)}, {len(data_set.second)}, {samples}"
             raise ValueError(f"expected answers of both systems and at least one sample, got {counts}")
-    if len({one.metric.greater_is_better for one in data_sets}) != 1:
-        names = ", ".join(one.metric.name for one in data_sets)
+    if len({data_set.metric.greater_is_better for data_set in data_sets}) != 1:
+        names = ", ".join(data_set.metric.name for data_set in data_sets)
         expected = "data sets whose metrics are all better when greater, or all better when smaller"
         raise ValueError(f"expected {expected}, got {names}")
 
 
 def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -> Significance:
     """The significance of the mean difference over the data sets, from its values on drawn examples."""
-    difference = float(np.mean([one.difference for one in data_sets]))
+    difference = float(np.mean([data_set.difference for data_set in data_sets]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     # Under the null hypothesis the bootstrap's differences would scatter around zero, not around the one observed.
     bootstrap_p = _p_value(np.abs(drawn - difference) >= _extreme(data_sets, difference))
@@ -231,36 +236,35 @@ def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -
 
 def _extreme(data_sets: Sequence[Answers], difference: float) -> float:
     """The difference from which a resample is as extreme as the data, with a margin for rounding of the scores."""
-    return abs(difference) - 1e-12 * max(abs(mean) for one in data_sets for mean in one.means)
+    return abs(difference) - 1e-12 * max(abs(mean) for data_set in data_sets for mean in data_set.means)
 
 
 def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[Float[np.ndarray, " sample"]]:
     """Differences on drawn examples, which all these comparisons share, and on drawn seeds."""
     # Separate from the generator of the examples, so that the same examples are drawn for any number of seeds.
     generators = [_generator(seed, 2) for _ in many]
-    measured = [one.metric.of_systems(one.gold, [*one.second, *one.first]) for one in many]
+    measured = [data_set.metric.of_systems(data_set.gold, [*data_set.second, *data_set.first]) for data_set in many]
     blocks: list[list[np.ndarray]] = [[] for _ in many]
     for weights in _resamples(len(many[0].gold), samples, tuple(seed)):
-        for one, generator, values_of, found in zip(many, generators, measured, blocks, strict=True):
+        for data_set, generator, values_of, block in zip(many, generators, measured, blocks, strict=True):
             values = values_of(weights)
-            second, first = (
-                _resampled_mean(some, generator) for some in (values[: len(one.second)], values[len(one.second) :])
-            )
-            found.append(second - first)
-    return [np.concatenate(found) for found in blocks]
+            count = len(data_set.second)
+            second, first = (_resampled_mean(system, generator) for system in (values[:count], values[count:]))
+            block.append(second - first)
+    return [np.concatenate(block) for block in blocks]
 
 
-def _swapped(one: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
+def _swapped(data_set: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
     """Differences after exchanging the answers to a random half of the examples.
 
     The answers of both systems are concatenated; weights choose one of the two answers for every example.
     """
-    both = [np.concatenate(pair) for pair in zip(one.first, one.second, strict=True)]
-    values_of = one.metric.of_systems(np.concatenate([one.gold, one.gold]), both)
+    both = [np.concatenate(pair) for pair in zip(data_set.first, data_set.second, strict=True)]
+    values_of = data_set.metric.of_systems(np.concatenate([data_set.gold, data_set.gold]), both)
     blocks = []
-    for swap in _swaps(len(one.gold), samples, _generator(seed, 1)):
-        kept, taken = np.concatenate([1 - swap, swap], axis=1), np.concatenate([swap, 1 - swap], axis=1)
-        blocks.append(np.mean(values_of(taken), axis=0) - np.mean(values_of(kept), axis=0))
+    for swap in _swaps(len(data_set.gold), samples, _generator(seed, 1)):
+        stayed, taken = np.concatenate([1 - swap, swap], axis=1), np.concatenate([swap, 1 - swap], axis=1)
+        blocks.append(np.mean(values_of(taken), axis=0) - np.mean(values_of(stayed), axis=0))
     return np.concatenate(blocks)
 
 
@@ -290,8 +294,8 @@ def _resamples(examples: int, samples: int, seed: tuple[int, ...]) -> Iterator[F
     if examples * samples > _KEPT:
         generator = _generator(seed, 0)
         return _in_blocks(lambda start, end: _draw(end - start, examples, generator, np.float64), examples, samples)
-    kept = _kept(examples, samples, seed)
-    return _in_blocks(lambda start, end: kept[start:end].astype(np.float64), examples, samples)
+    counts = _kept(examples, samples, seed)
+    return _in_blocks(lambda start, end: counts[start:end].astype(np.float64), examples, samples)
 
 
 @functools.lru_cache(maxsize=4)
@@ -310,9 +314,9 @@ def _draw(
     step = max(1, _CACHED // examples)
     offsets = examples * np.arange(step)[:, None]
     for start in range(0, rows, step):
-        chosen = generator.integers(examples, size=(min(step, rows - start), examples))
-        chosen += offsets[: len(chosen)]
-        counts[start : start + step] = np.bincount(chosen.ravel(), minlength=chosen.size).reshape(chosen.shape)
+        drawn = generator.integers(examples, size=(min(step, rows - start), examples))
+        drawn += offsets[: len(drawn)]
+        counts[start : start + step] = np.bincount(drawn.ravel(), minlength=drawn.size).reshape(drawn.shape)
     return counts
 
 

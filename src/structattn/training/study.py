@@ -82,8 +82,8 @@ def sweep(
     if trials < 1:
         raise ConfigError(f"trials: expected at least 1, got {trials}")
     distributions = _distributions(space)
-    first = with_values(config, {name: one[0] if isinstance(one, list) else one["low"] for name, one in space.items()})
-    task = plan_run(RunConfig.from_dict(first.to_dict())).task
+    lowest = {name: values[0] if isinstance(values, list) else values["low"] for name, values in space.items()}
+    task = plan_run(RunConfig.from_dict(with_values(config, lowest).to_dict())).task
     optuna = require("optuna", "sweep")
     out, metric = Path(config.out), task.main_metric
     samplers = {
@@ -97,34 +97,37 @@ def sweep(
         )
     described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain_values(config)}))
     rows = _rows(out / STUDY, described)
-    known, best = len(rows), None
+    num_earlier, best = len(rows), None
     best_rank = (False, 0.0)
     for number in range(trials):
-        asked = study.ask(distributions)
-        one = with_values(config, asked.params)
+        proposal = study.ask(distributions)
+        trial_config = with_values(config, proposal.params)
         is_new = number == len(rows)
         if is_new:
             folder = out / f"trial{number:03d}"
-            result = training.run(dataclasses.replace(one, out=str(folder)), resume=RunFolder(folder).config.is_file())
-            found = float(result.metrics[metric.name])
-            rows.append({"values": asked.params, "metric": found, "seconds": result.seconds})
+            result = training.run(
+                dataclasses.replace(trial_config, out=str(folder)), resume=RunFolder(folder).config.is_file()
+            )
+            rows.append(
+                {"values": proposal.params, "metric": float(result.metrics[metric.name]), "seconds": result.seconds}
+            )
             out.mkdir(parents=True, exist_ok=True)
             write_json(out / STUDY, {**described, "trials": rows})
-        elif rows[number]["values"] != asked.params:
+        elif rows[number]["values"] != proposal.params:
             raise ConfigError(f"{out / STUDY}: made with another version of Optuna; choose another folder")
         value, seconds = rows[number]["metric"], rows[number]["seconds"]
         is_failed = math.isnan(value)  # a user's own metric may be undefined
         state = optuna.trial.TrialState
-        study.tell(asked, None if is_failed else value, state=state.FAIL if is_failed else state.COMPLETE)
+        study.tell(proposal, None if is_failed else value, state=state.FAIL if is_failed else state.COMPLETE)
         is_best = rank_value(value, metric) > best_rank
         if is_best:
             best_rank = rank_value(value, metric)
-            best = dataclasses.replace(one, out=None)
+            best = dataclasses.replace(trial_config, out=None)
         # Once after the earlier trials, as a study may have been killed between writing its two files.
-        if best is not None and (number == known - 1 or (is_new and is_best)):
+        if best is not None and (number == num_earlier - 1 or (is_new and is_best)):
             save_config(best, out / BEST)
         if is_new:
-            yield Trial(number, asked.params, value, seconds, is_best)
+            yield Trial(number, proposal.params, value, seconds, is_best)
 
 
 def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
@@ -135,8 +138,8 @@ def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
     """
     space = read_yaml(path)
     with naming(path):
-        for name, one in space.items():
-            _check_dimension(name, one)
+        for name, dimension in space.items():
+            _check_dimension(name, dimension)
     return space
 
 
@@ -169,27 +172,31 @@ def _without_messages(optuna: Any) -> Iterator[None]:
 def _with_value(section: Any, path: Sequence[str], value: object, name: str) -> Any:
     if not path:
         return value
-    first, *rest = path
+    first, *deeper = path
     if isinstance(section, Mapping):  # options of an encoder, which check themselves
-        return {**section, first: _with_value(section.get(first, {}), rest, value, name)}
-    known = [item.name for item in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else []
-    if first not in known:
-        raise ConfigError(f"unknown option {name!r}{suggest(first, known)}")
-    return dataclasses.replace(section, **{first: _with_value(getattr(section, first), rest, value, name)})
+        return {**section, first: _with_value(section.get(first, {}), deeper, value, name)}
+    names = [item.name for item in dataclasses.fields(section)] if dataclasses.is_dataclass(section) else []
+    if first not in names:
+        raise ConfigError(f"unknown option {name!r}{suggest(first, names)}")
+    return dataclasses.replace(section, **{first: _with_value(getattr(section, first), deeper, value, name)})
 
 
-def _check_dimension(name: str, one: object) -> None:
-    is_list = isinstance(one, list) and bool(one) and all(isinstance(value, str | int | float | None) for value in one)
-    is_range = isinstance(one, dict) and {"low", "high"} <= set(one) <= _RANGE and _is_ordered(one)
+def _check_dimension(name: str, dimension: object) -> None:
+    is_list = (
+        isinstance(dimension, list)
+        and bool(dimension)
+        and all(isinstance(value, str | int | float | None) for value in dimension)
+    )
+    is_range = isinstance(dimension, dict) and {"low", "high"} <= set(dimension) <= _RANGE and _is_ordered(dimension)
     if not is_list and not is_range:
         raise ConfigError(
             f"{name}: expected a list of values, or a range {{low: A, high: B}} with A below B, and log: true or a "
-            f"step, got {one!r}"
+            f"step, got {dimension!r}"
         )
 
 
-def _is_ordered(one: Mapping[str, Any]) -> bool:
-    low, high, step, log = one["low"], one["high"], one.get("step"), one.get("log", False)
+def _is_ordered(bounds: Mapping[str, Any]) -> bool:
+    low, high, step, log = bounds["low"], bounds["high"], bounds.get("step"), bounds.get("log", False)
     numbers = [value for value in (low, high, step) if value is not None]
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
         return False
@@ -199,27 +206,27 @@ def _is_ordered(one: Mapping[str, Any]) -> bool:
 def _distributions(space: Mapping[str, Any]) -> dict[str, Any]:
     if not space:
         raise ConfigError("sweep: expected at least one option to search")
-    for name, one in space.items():
-        _check_dimension(name, one)
+    for name, dimension in space.items():
+        _check_dimension(name, dimension)
     kinds = require("optuna", "sweep").distributions
-    found: dict[str, Any] = {}
-    for name, one in space.items():
-        if isinstance(one, list):
-            found[name] = kinds.CategoricalDistribution(one)
-        elif all(isinstance(value, int) for value in one.values()):
-            found[name] = kinds.IntDistribution(**one)
+    distributions: dict[str, Any] = {}
+    for name, dimension in space.items():
+        if isinstance(dimension, list):
+            distributions[name] = kinds.CategoricalDistribution(dimension)
+        elif all(isinstance(value, int) for value in dimension.values()):
+            distributions[name] = kinds.IntDistribution(**dimension)
         else:
-            found[name] = kinds.FloatDistribution(**one)
-    return found
+            distributions[name] = kinds.FloatDistribution(**dimension)
+    return distributions
 
 
 def _rows(file: Path, described: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The trials of a study so far."""
     if not file.is_file():
         return []
-    before = read_json(file, keys=("trials", *described))
-    changed = [name for name in described if before[name] != described[name]]
+    previous = read_json(file, keys=("trials", *described))
+    changed = [name for name in described if previous[name] != described[name]]
     if changed:
         raise ConfigError(f"{file}: a study with another {', '.join(changed)}; choose another folder")
-    rows: Sequence[dict[str, Any]] = before["trials"]
+    rows: Sequence[dict[str, Any]] = previous["trials"]
     return list(rows)
