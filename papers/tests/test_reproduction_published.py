@@ -14,7 +14,7 @@ from repository import ROOT
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
 from structattn.tasks import metric
-from structattn.training import Answers, bootstrap_pooled
+from structattn.training.significance import Answers, bootstrap_pooled
 from structattn_papers.reproduction import Evidence, Recorded, Row, all_rows, generated_pages
 from structattn_papers.reproduction.differences import can_be_resampled, difference
 from structattn_papers.reproduction.golden import golden_output

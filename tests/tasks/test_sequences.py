@@ -46,7 +46,7 @@ from structattn.training import (
 from structattn.training.examples import read_split
 from structattn.training.optimization import build_schedule
 from structattn.training.plan import plan_run
-from structattn.training.prediction_inputs import inputs_of
+from structattn.training.prediction_inputs import read_inputs
 from structattn.training.preparation import prepare_model
 from structattn.training.sampler import TokenBatchSampler
 
@@ -448,13 +448,13 @@ def test_every_line_has_a_translation_blank_ones_an_empty_one(tmp_path: Path) ->
     model = model_of()
     words = [" ".join(pair.sentences[0].words) for pair in PAIRS[:2]]
     file = write(tmp_path / "new.de", f"\n{words[0]}\n \n\n{words[1]}\n\n")
-    name, examples = inputs_of(model, file, DataConfig())
+    name, examples = read_inputs(model, file, DataConfig())
     found = model.predict(list(examples))
     assert (name, [one.id for one in found]) == ("text", ["0", "1", "2", "3", "4", "5"])
     alone = model.predict(words)
     assert [one.text for one in found] == ["", alone[0].text, "", "", alone[1].text, ""]
     with_translations = write(tmp_path / "both.tsv", f"{words[0]}\tx\n")
-    assert inputs_of(model, with_translations, DataConfig())[0] == "parallel"
+    assert read_inputs(model, with_translations, DataConfig())[0] == "parallel"
 
 
 def test_translation_from_the_command_line(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -20,7 +20,7 @@ from structattn.inspection import attention_maps, look
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import ClassifierConfig, ModelConfig, TaggingModel, get_task, metric
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
-from structattn.training.prediction_inputs import inputs_of
+from structattn.training.prediction_inputs import read_inputs
 
 WORDS = ["a", "dog", "barks", "loudly"]
 VOCABULARY = Vocabulary(WORDS)
@@ -168,7 +168,7 @@ def test_taggers_that_learn_from_treebanks_read_texts_too(text: str, expected: s
     model = model_of()
     model.task = get_task("noun_phrases")
     (tmp_path / "given").write_text(text)
-    assert inputs_of(model, tmp_path / "given", DataConfig())[0] == expected
+    assert read_inputs(model, tmp_path / "given", DataConfig())[0] == expected
 
 
 @pytest.mark.parametrize(

@@ -28,7 +28,7 @@ from structattn.tasks import (
     get_task,
     score_targets,
 )
-from structattn.training import count_parameters
+from structattn.training.preparation import count_parameters
 
 WORDS = ["a", "bad", "dog", "film", "fine", "good", "runs"]
 VOCABULARY = Vocabulary(WORDS)

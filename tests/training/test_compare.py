@@ -24,16 +24,15 @@ from structattn.tasks import METRICS, get_task, metric
 from structattn.training import (
     Comparison,
     DataConfig,
-    Difference,
-    Group,
     RunConfig,
     RunFolder,
     Significance,
     compare,
-    compare_answers,
-    save_config,
     significance,
 )
+from structattn.training.comparison import Difference, Group
+from structattn.training.run_config import save_config
+from structattn.training.significance import compare_answers
 
 pytestmark = pytest.mark.integration
 
@@ -536,10 +535,10 @@ def test_resamples_are_drawn_in_blocks_that_fit_into_memory(
 ) -> None:
     """An extreme difference is never reached by chance: its p-value counts the resamples."""
     monkeypatch.setattr(significance, "_CELLS", cells)
-    swaps = list(significance._swaps(5, samples, np.random.default_rng(0)))
-    kept = list(significance._resamples(5, samples, (0, 0)))
+    swaps = list(significance._draw_swaps(5, samples, np.random.default_rng(0)))
+    kept = list(significance._resample(5, samples, (0, 0)))
     monkeypatch.setattr(significance, "_KEPT", 0)
-    streamed = list(significance._resamples(5, samples, (0, 0)))
+    streamed = list(significance._resample(5, samples, (0, 0)))
     assert np.array_equal(np.concatenate(kept), np.concatenate(streamed))
     for blocks in (kept, streamed, swaps):
         assert [block.shape[1] for block in blocks] == [5] * len(blocks)
@@ -558,7 +557,7 @@ def test_four_million_cells_are_held_at_a_time_and_ten_thousand_samples_are_draw
     wrong = np.array(["b", "a"] * 500)
     result = compare_answers(metric("accuracy"), gold, first=[wrong], second=[gold])
     assert result.bootstrap_p == 1 / 10_001
-    assert max(len(block) for block in significance._swaps(1000, 10_000, np.random.default_rng(0))) == 4_000
+    assert max(len(block) for block in significance._draw_swaps(1000, 10_000, np.random.default_rng(0))) == 4_000
 
 
 @pytest.mark.parametrize("scale", [1e-8, 1e-6, 1e6])

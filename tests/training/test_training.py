@@ -35,12 +35,12 @@ from structattn.training import (
     load_config,
     resume,
     run,
-    save_config,
 )
 from structattn.training.examples import read_split
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.plan import plan_run
 from structattn.training.preparation import prepare_model
+from structattn.training.run_config import save_config
 from structattn.training.sampler import LengthBatchSampler
 
 pytestmark = pytest.mark.integration

@@ -13,7 +13,7 @@ from structattn.errors import ConfigError, ParseError
 from structattn.tasks import Task, get_task
 from structattn.training import DataConfig, RunFolder, load_config
 from structattn.training.in_memory import checksum
-from structattn.training.prediction_inputs import inputs_of
+from structattn.training.prediction_inputs import read_inputs
 
 pytestmark = pytest.mark.integration
 
@@ -90,8 +90,8 @@ def test_lines_that_begin_with_scores_have_labels_where_the_task_has_scores(tmp_
     model = sentence_model("emb_s2t", task, vocabulary=sa.Vocabulary(["a"]))
     (tmp_path / "scored.txt").write_text("2.5 a dog\n", encoding="utf-8")
     (tmp_path / "lines.txt").write_text("a dog\n", encoding="utf-8")
-    assert inputs_of(model, tmp_path / "scored.txt", DataConfig())[0] == "labelled"
-    assert inputs_of(model, tmp_path / "lines.txt", DataConfig())[0] == "text"
+    assert read_inputs(model, tmp_path / "scored.txt", DataConfig())[0] == "labelled"
+    assert read_inputs(model, tmp_path / "lines.txt", DataConfig())[0] == "text"
 
 
 SENTIMENT = ("sentiment", ["negative", "positive"])
@@ -129,7 +129,7 @@ def test_what_is_predicted_needs_no_labels_and_keeps_its_words(
 ) -> None:
     model = sentence_model("emb_s2t", get_task(task[0]), vocabulary=sa.Vocabulary(["a"]), labels=task[1])
     (tmp_path / name).write_text(text, encoding="utf-8")
-    found, examples = inputs_of(model, tmp_path / name, DataConfig(**columns))
+    found, examples = read_inputs(model, tmp_path / name, DataConfig(**columns))
     assert (found, [tuple(one.text for one in example.sentences) for example in examples]) == (format, expected)
 
 
@@ -142,7 +142,7 @@ def test_texts_of_which_some_begin_with_a_label_are_warned_of(
 ) -> None:
     model = sentence_model("emb_s2t", get_task("sentiment"), vocabulary=sa.Vocabulary(["a"]))
     (tmp_path / "a.txt").write_text(text, encoding="utf-8")
-    inputs_of(model, tmp_path / "a.txt", DataConfig())
+    read_inputs(model, tmp_path / "a.txt", DataConfig())
     assert len(caplog.messages) == len(said)
     assert all(part in message for part, message in zip(said, caplog.messages, strict=True))
 

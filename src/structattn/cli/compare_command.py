@@ -12,7 +12,8 @@ from structattn.errors import ConfigError
 from structattn.files.replacing import replace_text
 from structattn.inspection.comparison_tables import comparison_table, flips_page, format_answers
 from structattn.options.hardware import Hardware
-from structattn.training import Comparison, Difference, Group, Pooled, Significance, compare, pool
+from structattn.training import Comparison, Pooled, Significance, compare, pool
+from structattn.training.comparison import Difference, Group
 from structattn.training.run_folder import RunFolder
 
 # Maximum number of characters of a text in a line.

@@ -4,13 +4,12 @@ import json as jsonlib
 import logging
 from collections.abc import Iterator
 
-from structattn import training
 from structattn.cli.command_inputs import check_inputs, resolve_data_config
 from structattn.cli.terminal_tables import format_metrics
 from structattn.options.hardware import Hardware
-from structattn.training.examples import labelled_examples
+from structattn.training.examples import read_labelled
 from structattn.training.kept_predictions import check_split, keep_predictions, warn_if_unfinished
-from structattn.training.prediction_inputs import summary_of
+from structattn.training.prediction_inputs import summarise_labelled
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -53,13 +52,15 @@ def command(
         check_split(run, split)
     check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
     warn_if_unfinished(run)
-    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    from structattn.training.models import load_task_model
+
+    model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
     if model.find_trees is not None:
         model.find_trees.keep()
     columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
     settings = resolve_data_config(run, format=format, parses=parses, **columns)
-    examples = labelled_examples(model.task, data, settings)
-    summary_of(model, examples, data, format=format).log(LOGGER)
+    examples = read_labelled(model.task, data, settings)
+    summarise_labelled(model, examples, data, format=format).log(LOGGER)
     with hardware.autocast():
         evaluation = model.evaluate(examples)
     if split is not None:

@@ -9,7 +9,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structattn import training
 from structattn.cli.command_inputs import check_inputs, check_port, refuse_without
 from structattn.errors import ConfigError, StructAttnError
 from structattn.explorer.protocol import MOST_WORDS
@@ -68,10 +67,10 @@ def command(
     from structattn.explorer import Answers
     from structattn.explorer.explorer_server import ExplorerServer
     from structattn.parsing.missing_trees import MissingTrees
+    from structattn.training.models import load_task_model
 
     models = {
-        name: hardware.move(training.load_task_model(run, trust_code=trust_code))
-        for name, run in zip(names, runs, strict=True)
+        name: hardware.move(load_task_model(run, trust_code=trust_code)) for name, run in zip(names, runs, strict=True)
     }
     finder = None if parser is None else MissingTrees(parser)
     answers = Answers(models, finder)
@@ -109,7 +108,7 @@ def _choose_examples(run: str, model: "TaskModel", *, data: str | None, data_for
 
 def _read_run(run: str) -> "tuple[list[Example], list[Any]]":
     """The test data of a run, or else its development data, and the run's predictions; none without a run."""
-    from structattn.training.examples import examples_of, read_split
+    from structattn.training.examples import read_split, stream_examples
     from structattn.training.plan import plan_run
 
     folder = RunFolder(run)
@@ -122,7 +121,7 @@ def _read_run(run: str) -> "tuple[list[Example], list[Any]]":
         if path is None or config.folds is not None:
             examples = list(getattr(read_split(plan), name))
         else:
-            examples = list(map(plan.task.limited, examples_of(plan.task, path, config.data)))
+            examples = list(map(plan.task.limited, stream_examples(plan.task, path, config.data)))
         rows = {row["id"]: row["predicted"] for row in read_json_lines(folder.predictions(name))}
     except StructAttnError as error:
         LOGGER.warning("no examples to choose from: %s", error)

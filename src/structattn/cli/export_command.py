@@ -5,14 +5,13 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from structattn import training
 from structattn.cli.command_inputs import check_inputs, refuse_without, resolve_data_config, resolve_source
 from structattn.data.model_config import find_whole_model
 from structattn.data.readers.formats import list_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart
 from structattn.options.hardware import Hardware
-from structattn.training.prediction_inputs import inputs_of
+from structattn.training.prediction_inputs import read_inputs
 from structattn.training.run_folder import RunFolder
 
 
@@ -49,12 +48,13 @@ def command(
         raise ConfigError(f"OUT: expected a file, such as model.pt2, got the folder {out}")
     check_apart(RunFolder(run).config, *list_files(data or "-"), parses, out)
     from structattn.tasks.torch_export import export_program
+    from structattn.training.models import load_task_model
 
-    model = hardware.move(training.load_task_model(run, trust_code=trust_code))
+    model = hardware.move(load_task_model(run, trust_code=trust_code))
     examples = None
     if data is not None:
         settings = resolve_data_config(run, format=format, parses=parses)
-        examples = list(itertools.islice(inputs_of(model, resolve_source(data), settings)[1], 64))
+        examples = list(itertools.islice(read_inputs(model, resolve_source(data), settings)[1], 64))
     with hardware.autocast():
         difference = export_program(model, out, examples=examples, check=check)
     yield out if difference is None else f"{out}: predictions differ from the run's by at most {difference:.1e}"

@@ -4,7 +4,7 @@ import json as jsonlib
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from structattn import backbones, training
+from structattn import backbones
 from structattn.cli.command_inputs import check_at_least, check_inputs, check_sources, refuse_without
 from structattn.cli.terminal_tables import format_relations, relation_values
 from structattn.errors import ConfigError
@@ -58,6 +58,7 @@ def command(
     check_inputs(run, trust_code=trust_code)
     sentences = list(read_conllu(treebank))
     from structattn.backbones.hydra_encoder import find_heads
+    from structattn.training.models import load_task_model
 
     # The drift needs the states of both backbones for every sentence.
     keep = adapter is not None and run is not None
@@ -68,7 +69,7 @@ def command(
         with hardware.autocast():
             measured["adapter"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     if run is not None:
-        source, layer = find_heads(hardware.move(training.load_task_model(run, trust_code=trust_code)).encoder)
+        source, layer = find_heads(hardware.move(load_task_model(run, trust_code=trust_code)).encoder)
         with hardware.autocast():
             measured["run"] = _measure(source, layer, sentences, batch_size=batch_size, keep_states=keep)
     with hardware.autocast():

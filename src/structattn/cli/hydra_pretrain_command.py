@@ -45,10 +45,10 @@ def command(
         return
     if plots:
         from structattn.backbones import PretrainedBackbone
-        from structattn.training.heads import held_out_sentences
+        from structattn.training.heads import split_treebank
 
         source = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
-        _draw(pretraining, source, held_out_sentences(config)[1][:plots], folder=RunFolder(config.out).plots)
+        _draw(pretraining, source, split_treebank(config)[1][:plots], folder=RunFolder(config.out).plots)
     if json:
         yield jsonlib.dumps({"adapter": config.out, **_report(pretraining, config.out)})
     else:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from typing import Literal
 
-from structattn import inspection, training
+from structattn import inspection
 from structattn.cli.command_inputs import check_at_least, check_inputs, refuse_without
 from structattn.cli.terminal_tables import format_table
 from structattn.options.hardware import Hardware
@@ -45,8 +45,11 @@ def command(
     if picture is not None:
         choose_format(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)
-    model = hardware.move(training.load_task_model(run, trust_code=trust_code))
-    examples = training.read_run_examples(run) if data is None else model.task.read(data, format=data_format)
+    from structattn.training.examples import read_run_examples
+    from structattn.training.models import load_task_model
+
+    model = hardware.move(load_task_model(run, trust_code=trust_code))
+    examples = read_run_examples(run) if data is None else model.task.read(data, format=data_format)
     with hardware.autocast():
         rows = inspection.phrase_attention(model, model.with_trees(list(itertools.islice(examples, limit))))
     if picture is not None:

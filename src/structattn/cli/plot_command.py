@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from structattn import explorer, training
+from structattn import explorer
 from structattn.cli.command_inputs import check_inputs, refuse_without
 from structattn.data import Example
 from structattn.errors import ConfigError
@@ -75,7 +75,9 @@ def command(
     formats = _choose_formats(format, path)
     check_inputs(run, data, format=data_format, parser=parser, trust_code=trust_code)
     shared = None if state is None else read_state(state)
-    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    from structattn.training.models import load_task_model
+
+    model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
     names: dict[str, Any] = {
         "formats": formats,
         "name": RunFolder(run).path.name,
@@ -135,7 +137,9 @@ def _find_example(
     if example is None:
         sentences = [Sentence.from_text(text) for text in texts if text is not None]
         return next(iter(model.task.prepare([Example(sentences, id="text")])))
-    examples = list(model.task.read(data, format=data_format)) if data else list(training.read_run_examples(run))
+    from structattn.training.examples import read_run_examples
+
+    examples = list(model.task.read(data, format=data_format)) if data else list(read_run_examples(run))
     matches = [candidate for candidate in examples if candidate.id == example]
     if not matches and example.isdigit():
         matches = examples[int(example) :][:1]

@@ -6,12 +6,11 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from structattn import training
 from structattn.cli.command_inputs import check_at_least, check_inputs, resolve_data_config, resolve_source
 from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
 from structattn.options.hardware import Hardware
-from structattn.training.prediction_inputs import inputs_of
+from structattn.training.prediction_inputs import read_inputs
 
 if TYPE_CHECKING:
     from structattn.tasks import Prediction
@@ -53,9 +52,11 @@ def command(
     """
     check_at_least(1, batch_size=batch_size)
     check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
-    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    from structattn.training.models import load_task_model
+
+    model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
     settings = resolve_data_config(run, format=format, parses=parses, text_column=text_column, id_column=id_column)
-    data_format, read = inputs_of(model, resolve_source(data), settings)
+    data_format, read = read_inputs(model, resolve_source(data), settings)
     counts = ExampleCounts(data, format=data_format, has_classes=False)
     inputs = counts.over(map(model.task.limited, read))
     for examples in _split(inputs, size=32 * batch_size):

@@ -6,7 +6,6 @@ import signal
 import threading
 from collections.abc import Iterator
 
-from structattn import training
 from structattn.cli.command_inputs import check_at_least, check_inputs, check_port
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
@@ -55,8 +54,9 @@ def command(
         raise ConfigError(f"--max_wait: expected at most {1000 * threading.TIMEOUT_MAX:.0f}, got {max_wait}")
 
     from structattn.serving import ModelServer, ModelService
+    from structattn.training.models import load_task_model
 
-    model = hardware.move(training.load_task_model(run, parser=parser, trust_code=trust_code))
+    model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
     service = ModelService(
         model,
         load_parser(parser or DEFAULT_PARSER),

@@ -32,7 +32,9 @@ def command(
         json: print one JSON object per trial.
     """
     try:
-        for trial in training.sweep(config, training.read_space(space), trials=trials, sampler=sampler):
+        from structattn.training.study import read_space
+
+        for trial in training.sweep(config, read_space(space), trials=trials, sampler=sampler):
             if json:
                 yield jsonlib.dumps(dataclasses.asdict(trial))
             else:

@@ -104,7 +104,7 @@ def _summary(results: "list[RunResult]") -> Iterator[str]:
         yield f"{name}: {mean(values):.4f} ± {stdev(values):.4f} over {len(values)} seeds"
     if results[0].test:
         from structattn.tasks import metric
-        from structattn.training.comparison import chosen_on_dev
+        from structattn.training.comparison import choose_on_dev
 
-        for runs, metrics in chosen_on_dev(results, metric(next(iter(results[0].metrics)))).items():
+        for runs, metrics in choose_on_dev(results, metric(next(iter(results[0].metrics)))).items():
             yield f"{runs}  test: {format_metrics(metrics)}"

@@ -112,7 +112,8 @@ def comparison_table(comparison: Comparison, layout: str) -> str:
         ConfigError: for any other layout.
 
     Example:
-        >>> from structattn.training import Comparison, Difference, Group, Significance
+        >>> from structattn.training import Comparison, Significance
+        >>> from structattn.training.comparison import Difference, Group
         >>> groups = [Group("transformer", (), (0.875,), 0.875, None), Group("disan", (), (0.9,), 0.9, 0.011)]
         >>> difference = Difference("transformer", "disan", Significance(0.025, 0.004, 0.046, 0.031, None), ())
         >>> print(comparison_table(Comparison("accuracy", "dev", 545, tuple(groups), (difference,)), "markdown"))
@@ -166,7 +167,8 @@ def flips_page(comparison: Comparison) -> str:
         ConfigError: for a single system.
 
     Example:
-        >>> from structattn.training import Comparison, Difference, Group, Significance
+        >>> from structattn.training import Comparison, Significance
+        >>> from structattn.training.comparison import Difference, Group
         >>> groups = (Group("plain", (), (0.8,), 0.8, None), Group("disan", (), (0.9,), 0.9, None))
         >>> flips = (Flip("7", ("a fine film",), "pos", ("neg",), ("pos",), True),)
         >>> difference = Difference("plain", "disan", Significance(0.1, 0.0, 0.2, 0.04, None), flips)

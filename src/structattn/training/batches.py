@@ -33,20 +33,10 @@ if TYPE_CHECKING:
 LOGGER = logging.getLogger("structattn.training")
 
 
-def batches_of(
+def prepare_batches(
     config: RunConfig, model: TaskModel, examples: Sequence[Example], device: torch.device
 ) -> tuple[BatchSampler, Callable[[list[int]], Any]]:
-    """The batches of a run as lists of example indices, and a function that makes tensors of one.
-
-    Args:
-        config: configuration of the run.
-        model: collates the examples and gives their lengths.
-        examples: in memory, or streamed.
-        device: device of the model.
-
-    Raises:
-        ConfigError: if other processes make the batches and the model cannot be sent to them.
-    """
+    """The batches of a run as lists of example indices, and a function that makes tensors of one on the device."""
     if not hasattr(examples, "groups"):
         sizes = [model.size_of(example) for example in examples]
         sampler = batch_sampler(sizes, config.optimization, seed=config.seed)
@@ -72,17 +62,9 @@ def batches_of(
 
 
 class BatchMaker:
-    """Makes batches in another process: reads examples, collates them, and lets the modules prepare them.
+    """Makes batches in another process, with a copy of the model that has no weights, as collating needs none.
 
-    A module with a method ``prepare_batch(side, device)`` computes there what its ``forward`` needs of the sentences.
-
-    Args:
-        examples: the examples to read.
-        model: collates the examples. It is copied without its weights, which collating does not need.
-        device: where the batches will be used.
-
-    Raises:
-        ConfigError: if the model cannot be sent to another process.
+    There a module's ``prepare_batch(side, device)``, where it has one, computes what ``forward`` needs of sentences.
     """
 
     def __init__(self, examples: "StreamedExamples", model: TaskModel, device: torch.device) -> None:
@@ -113,15 +95,7 @@ def _without_weights(model: TaskModel) -> TaskModel:
 
 
 class BatchesAhead:
-    """The batches of a sampler, which other processes make in advance.
-
-    The batches that a resumed run skips are not read.
-
-    Args:
-        make: maps the indices of examples to their batch.
-        sampler: yields the indices of each batch.
-        workers: number of processes.
-    """
+    """The batches of a sampler, which other processes make in advance; those that a resumed run skips are not read."""
 
     def __init__(self, make: Callable[[list[int]], Any], sampler: BatchSampler, workers: int) -> None:
         self.make = make
@@ -153,11 +127,7 @@ class BatchesAhead:
         yield from ahead
 
     def batch(self, rows: list[int]) -> Any:
-        """The batch of the examples with these indices, a list that the iterator yielded.
-
-        Raises:
-            StructAttnError: if one of the processes was killed.
-        """
+        """The batch of the examples with these indices, a list that the iterator yielded."""
         if self._pool is None:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(self.workers, context, _start, (self.make,))

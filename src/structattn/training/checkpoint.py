@@ -33,11 +33,7 @@ def save_optimizer(state: Mapping[str, Any], folder: Path) -> None:
 
 
 def load_optimizer(optimizer: Any, folder: Path) -> None:
-    """Restore the saved state of an optimizer of the same model, whose parameters may be shards.
-
-    Raises:
-        ParseError: if a file is missing or damaged; the message names it.
-    """
+    """Restore the saved state of an optimizer of the same model, whose parameters may be shards."""
     file = folder / "optimizer.json"
     saved = read_json(file, keys=("values", "groups"))
     tensors = read_tensors(folder / "optimizer.safetensors")
@@ -72,15 +68,7 @@ def random_state() -> dict[str, Any]:
 
 
 def set_random_state(state: dict[str, Any]) -> None:
-    """Restore the state of all generators that ``random_state`` returned.
-
-    Example:
-        >>> state = random_state()
-        >>> first = torch.rand(1), random.random()
-        >>> set_random_state(state)
-        >>> first == (torch.rand(1), random.random())
-        True
-    """
+    """Restore the state of all generators that ``random_state`` returned."""
     version, words, gauss = state["python"]
     random.setstate((version, tuple(words), gauss))
     kind, keys, position, has_gauss, cached = state["numpy"]
@@ -119,30 +107,14 @@ _FILE = "earlier{}.safetensors"
 
 
 class Averaging:
-    """Keeps the latest parameters of a model, and swaps in their mean within a block.
-
-    Args:
-        number: number of states in the mean.
-
-    Example:
-        >>> model, averaging = nn.Linear(1, 1, bias=False), Averaging(2)
-        >>> for value in (1.0, 2.0, 4.0):
-        ...     _ = nn.init.constant_(model.weight, value)
-        ...     with averaging.mean_of(model):
-        ...         print(model.weight.item())
-        1.0
-        1.5
-        3.0
-        >>> model.weight.item()
-        4.0
-    """
+    """Keeps the latest parameters of a model, ``number`` states, and swaps in their mean within a block."""
 
     def __init__(self, number: int) -> None:
         self.number = number
         self._latest: deque[dict[str, Tensor]] = deque(maxlen=number)
 
     @contextlib.contextmanager
-    def mean_of(self, model: nn.Module) -> Iterator[None]:
+    def apply_mean(self, model: nn.Module) -> Iterator[None]:
         """Record the parameters, give the model their mean inside the block, and restore them afterwards."""
         if self.number == 1:
             yield
@@ -162,11 +134,7 @@ class Averaging:
             save_tensors(state, folder / _FILE.format(number))
 
     def load(self, folder: Path, device: torch.device) -> None:
-        """Read the parameters that ``save`` wrote.
-
-        Raises:
-            ParseError: if a file is damaged; the message names it.
-        """
+        """Read the parameters that ``save`` wrote; an error names the damaged file."""
         self._latest.clear()
         number = 0
         while (folder / _FILE.format(number)).exists():

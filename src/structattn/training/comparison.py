@@ -14,16 +14,16 @@ from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
-from structattn.training.examples import Data, labelled_examples, name_of
+from structattn.training.examples import Data, name_source, read_labelled
 from structattn.training.kept_predictions import (
     KeptRun,
     PathLike,
-    answers_of,
     check_same_examples,
+    collect_answers,
+    find_run_folders,
     read_run,
-    run_folders,
 )
-from structattn.training.prediction_inputs import summary_of
+from structattn.training.prediction_inputs import summarise_labelled
 from structattn.training.run_config import load_config
 from structattn.training.run_folder import RunFolder, RunResult, prediction_rows, read_result
 from structattn.training.significance import Significance, compare_answers
@@ -31,15 +31,9 @@ from structattn.training.significance import Significance, compare_answers
 
 @dataclass(frozen=True)
 class Group:
-    """Runs that differ only in their seed.
+    """Runs that differ only in their seed; ``deviation`` is the sample standard deviation, ``None`` for a single run.
 
-    Attributes:
-        name: its name in tables.
-        folders: the run folders.
-        values: the metric of each run.
-        mean: mean of the metric over the runs.
-        deviation: sample standard deviation over the runs; ``None`` for a single run.
-        chosen: for several runs on test data, the figures that `chosen_on_dev` returns.
+    ``chosen`` has, for several runs on test data, the figures that ``choose_on_dev`` returns.
     """
 
     name: str
@@ -52,15 +46,9 @@ class Group:
 
 @dataclass(frozen=True)
 class Flip:
-    """An example on which the systems differ: one was right in more of its runs than the other.
+    """An example on which one group was right in more of its runs than the other; ``won`` if the second was.
 
-    Attributes:
-        id: the example's id.
-        texts: the text of its sentence, or of both; empty if the predictions have no texts.
-        gold: its true answer.
-        first: the first group's answers, one for each run.
-        second: the second group's answers.
-        won: whether the second group is better on this example.
+    ``texts`` are those of its sentences, if the predictions have them; ``first`` and ``second`` have an answer per run.
     """
 
     id: str
@@ -73,14 +61,7 @@ class Flip:
 
 @dataclass(frozen=True)
 class Difference:
-    """The difference between the first group and another.
-
-    Attributes:
-        first: name of the first group.
-        second: name of the other group.
-        significance: interval and p-values.
-        flips: the examples that flipped, largest change first; for scores, all whose error changed.
-    """
+    """The second group minus the first; flips are ordered by their size, and for scores include every changed error."""
 
     first: str
     second: str
@@ -96,8 +77,10 @@ class Comparison:
         metric: name of the metric.
         split: ``"dev"``, ``"test"``, or the name of the data that were given.
         num_examples: how many examples the runs share.
-        groups: the groups, in the order given.
-        differences: every other group against the first.
+        groups: the groups, in the order given: each has a ``name``, the run ``folders``, the ``values`` of the metric,
+            their ``mean`` and ``deviation``, and as ``chosen`` what papers report of runs chosen on development data.
+        differences: every other group against the first: the names ``first`` and ``second``, the ``significance``, and
+            as ``flips`` the examples that changed, with ``id``, ``texts``, ``gold`` and the answers of both.
     """
 
     metric: str
@@ -160,54 +143,43 @@ def compare(
         model = (hardware or Hardware("cpu")).move(load(folder, trust_code=trust_code))
         config = load_config(RunFolder(folder).config)
         settings = dataclasses.replace(config.data, format=data_format, parses=parses)
-        examples = labelled_examples(model.task, source, settings)
-        for warning in summary_of(model, examples, source, format=data_format).warnings:
+        examples = read_labelled(model.task, source, settings)
+        for warning in summarise_labelled(model, examples, source, format=data_format).warnings:
             if warning not in warned:
                 LOGGER.warning("warning: %s", warning)
                 warned.add(warning)
         with (hardware or Hardware("cpu")).autocast():
             rows = list(prediction_rows(model.evaluate(examples), examples))
-        name = name_of(source)
+        name = name_source(source)
         return KeptRun(folder, config, model.task.main_metric.name, name, Path(name), rows)
 
-    runs = [[read(folder) for folder in run_folders(group)] for group in groups]
+    runs = [[read(folder) for folder in find_run_folders(group)] for group in groups]
     first = runs[0][0]
     for run in (run for group in runs for run in group):
         check_same_examples(first, run)
     compared = get_metric(metric or first.metric)
-    gold = answers_of(first.rows, "gold", compared, first.file)
-    answers = [[answers_of(run.rows, "predicted", compared, run.file) for run in group] for group in runs]
+    gold = collect_answers(first.rows, "gold", compared, first.file)
+    answers = [[collect_answers(run.rows, "predicted", compared, run.file) for run in group] for group in runs]
     members = [
-        _group(name, group, answer, gold, compared)
-        for name, group, answer in zip(_names(runs), runs, answers, strict=True)
+        _make_group(name, group, answer, gold, compared)
+        for name, group, answer in zip(_name_groups(runs), runs, answers, strict=True)
     ]
     differences = [
         Difference(
             members[0].name,
             group.name,
             compare_answers(compared, gold, first=answers[0], second=answer, samples=samples, seed=seed),
-            _flips(first.rows, gold, np.stack(answers[0]), second=np.stack(answer)),
+            _find_flips(first.rows, gold, np.stack(answers[0]), second=np.stack(answer)),
         )
         for group, answer in zip(members[1:], answers[1:], strict=True)
     ]
     return Comparison(compared.name, first.split, len(gold), tuple(members), tuple(differences))
 
 
-def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[str, float]]:
-    """Test figures of runs that differ only in their seed, chosen on development data as papers report them.
+def choose_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[str, float]]:
+    """Test figures as papers report them: of the run that is best on development data, and means over the better half.
 
-    Args:
-        results: the results of the runs.
-        main: the metric to choose by.
-
-    Returns:
-        The figures of the best run, and the means over the better half of the runs. Figures that some of the runs lack
-        are left out.
-
-    Example:
-        >>> results = [RunResult(Path(), {"accuracy": dev}, {"accuracy": dev / 2}) for dev in (0.25, 0.75, 0.5)]
-        >>> chosen_on_dev(results, get_metric("accuracy"))
-        {'best of 3 on dev': {'accuracy': 0.375}, 'mean of best 2 on dev': {'accuracy': 0.3125}}
+    Figures that one of the runs lacks are left out.
     """
     sign = -1 if main.greater_is_better else 1
     best = sorted(results, key=lambda result: sign * result.metrics[main.name])
@@ -219,7 +191,7 @@ def chosen_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[
     }
 
 
-def _names(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
+def _name_groups(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
     """The encoder of each group, with as much of its folder as is needed to distinguish groups of one encoder."""
     encoders = ["+".join(dict.fromkeys(run.config.encoder for run in group)) for group in groups]
     folders = [group[0].folder if len(group) == 1 else group[0].folder.parent for group in groups]
@@ -234,7 +206,7 @@ def _names(groups: Sequence[Sequence[KeptRun]]) -> list[str]:
     return names
 
 
-def _group(
+def _make_group(
     name: str, runs: Sequence[KeptRun], answers: Sequence[np.ndarray], gold: np.ndarray, metric: Metric
 ) -> Group:
     values = tuple(metric.value(gold, answer) for answer in answers)
@@ -243,11 +215,11 @@ def _group(
     figures: dict[str, dict[str, float]] = {}
     # Folds have no development data in common.
     if len(runs) > 1 and runs[0].split == "test" and all(run.config.folds is None for run in runs):
-        figures = chosen_on_dev([read_result(RunFolder(folder)) for folder in folders], get_metric(runs[0].metric))
+        figures = choose_on_dev([read_result(RunFolder(folder)) for folder in folders], get_metric(runs[0].metric))
     return Group(name, folders, values, mean(values), deviation, figures)
 
 
-def _flips(
+def _find_flips(
     rows: Sequence[Mapping[str, Any]], gold: np.ndarray, first: np.ndarray, *, second: np.ndarray
 ) -> tuple[Flip, ...]:
     """Answers have shape ``(run, example)``; the score of an example is its mean over the runs."""

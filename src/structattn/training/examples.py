@@ -36,14 +36,7 @@ _SPLIT_SEED = 0
 
 @dataclass(frozen=True)
 class Split:
-    """The examples of a run.
-
-    Attributes:
-        train: the training examples, phrases included.
-        sentences: the training sentences without their phrases, which the vocabulary is made from.
-        dev: the examples for choosing the best model.
-        test: the examples the best model is evaluated on once; may be empty.
-    """
+    """The examples of a run; phrases are in ``train`` only, and the vocabulary is made from ``sentences``."""
 
     train: Sequence[Example]
     sentences: Sequence[Example]
@@ -52,25 +45,7 @@ class Split:
 
 
 def read_run_examples(run: str | os.PathLike[str], split: Literal["train", "dev", "test"] = "dev") -> Sequence[Example]:
-    """The examples of a run, as it trained on them or was measured on them.
-
-    Args:
-        run: the run folder.
-        split: which of them; ``dev`` is the dev file, or the held-out part of the training data.
-
-    Raises:
-        ConfigError: if the folder contains a model but no run.
-        ParseError: if the data are no longer where they were.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> from structattn.training import train
-        >>> file = pathlib.Path(tempfile.mkdtemp()) / "reviews.txt"
-        >>> _ = file.write_text("good so fine\\nbad so dull\\n" * 8)
-        >>> result = train(file, encoder="emb_s2t", optimization={"epochs": 1}, out=file.parent / "run")
-        >>> len(read_run_examples(result.folder)), len(read_run_examples(result.folder, "train"))
-        (2, 14)
-    """
+    """The examples that a run trained on or was measured on; ``dev`` may be the held-out part of the training data."""
     folder = RunFolder(run)
     if not folder.config.is_file():
         raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
@@ -79,44 +54,36 @@ def read_run_examples(run: str | os.PathLike[str], split: Literal["train", "dev"
 
 
 def read_split(plan: RunPlan) -> Split:
-    """Read the files and split the examples.
-
-    Args:
-        plan: the run.
-
-    Raises:
-        ParseError: with file and line, for a missing, empty or malformed file.
-        ConfigError: if the data do not fit the task, or are too few to hold some out.
-    """
+    """Read the files and split the examples; an error names file and line, or says that too few can be held out."""
     config, task, data = plan.config, plan.task, plan.config.data
     if data.train is None:
-        return _generated(config, task)
+        return _generate(config, task)
 
     def part(name: str) -> Iterable[Example]:
         """Examples truncated one by one, so that a long text is in memory whole only while it is read."""
         if name in plan.formats:
-            return map(task.limited, examples_of(task, getattr(data, name), plan.data_of(name)))
+            return map(task.limited, stream_examples(task, getattr(data, name), plan.data_config(name)))
         if plan.examples is None:
             raise ConfigError("the examples of this run came from a Python program: give a file (--data)")
         return map(task.limited, plan.examples[name])
 
-    streamed = _streamed(data, task) if data.streaming else None
+    streamed = _stream(data, task) if data.streaming else None
     whole = [] if streamed is not None else list(itertools.islice(part("train"), data.limit))
     if config.folds is not None:
-        remaining, test = _fold(whole, config.folds, config.fold or 1)
+        remaining, test = _take_fold(whole, config.folds, config.fold or 1)
     else:
         remaining, test = whole, [] if data.test is None else list(part("test"))
     if data.dev is not None:
         train, dev = remaining, list(part("dev"))
     else:
-        train, dev = _held_out(remaining, data.holdout)
+        train, dev = _hold_out(remaining, data.holdout)
     _check_labels(data, dev, test)
     if streamed is not None:
         return Split(streamed, streamed, dev, test)
-    train = _sampled(train, config)
-    learnt = _with_phrases(plan, train)
+    train = _draw_sample(train, config)
+    learnt = _add_phrases(plan, train)
     if task.answer == "label":
-        with naming(name_of(data.train)):
+        with naming(name_source(data.train)):
             task.labels_of(learnt)
     return Split(learnt, train, dev, test)
 
@@ -136,18 +103,10 @@ def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:
     return summaries
 
 
-def examples_of(task: Task, source: Data, data: DataConfig, *, need_labels: bool = True) -> Iterator[Example]:
+def stream_examples(task: Task, source: Data, data: DataConfig, *, need_labels: bool = True) -> Iterator[Example]:
     """Stream the examples of a file or a collection, with trees from ``data.parses`` for sentences that have none.
 
-    Args:
-        task: their task.
-        source: the file or collection.
-        data: format, columns and parses; its training, dev and test files are not read.
-        need_labels: whether an empty or unreadable label is an error.
-
-    Raises:
-        ParseError: for malformed data, with file and line, or the number of the row.
-        ConfigError: if the examples do not fit the task.
+    ``data`` gives format and columns, not the source; without ``need_labels``, labels may be empty or unreadable.
     """
     if is_file(source):
         # Lines of text have no columns; the column names of the model's training data do not apply.
@@ -160,25 +119,15 @@ def examples_of(task: Task, source: Data, data: DataConfig, *, need_labels: bool
     return add_parses(examples, data.parses)
 
 
-def labelled_examples(task: Task, source: Data, data: DataConfig) -> list[Example]:
-    """The labelled examples of a file or a collection, for evaluation; long texts are truncated as the task says.
-
-    Args:
-        task: as for `examples_of`.
-        source: likewise.
-        data: likewise.
-
-    Raises:
-        ParseError: as `examples_of`.
-        ConfigError: as `examples_of`; if an example has no label.
-    """
-    examples = [task.limited(example) for example in examples_of(task, source, data)]
+def read_labelled(task: Task, source: Data, data: DataConfig) -> list[Example]:
+    """The labelled examples of a file or a collection, for evaluation; long texts are truncated as the task says."""
+    examples = [task.limited(example) for example in stream_examples(task, source, data)]
     if unlabelled := _first_unlabelled(examples):
-        raise ConfigError(f"{name_of(source)}: {unlabelled} has no label to compare with; predict needs none")
+        raise ConfigError(f"{name_source(source)}: {unlabelled} has no label to compare with; predict needs none")
     return examples
 
 
-def name_of(source: Data) -> str:
+def name_source(source: Data) -> str:
     """The path of a file; "the given data" for anything else, including what a run names by a checksum."""
     is_given = not is_file(source) or str(source).startswith(FROM_PYTHON)
     return "the given data" if is_given else source_name(source)
@@ -200,32 +149,32 @@ def _check_labels(data: DataConfig, dev: Sequence[Example], test: Sequence[Examp
         if unlabelled := _first_unlabelled(measured):
             which = f"{unlabelled} of the {'training' if path is None else name} data"
             purpose = "learn from" if path is None else "compare with"
-            raise ConfigError(f"{name_of(path or data.train or '')}: {which} has no label to {purpose}")
+            raise ConfigError(f"{name_source(path or data.train or '')}: {which} has no label to {purpose}")
 
 
-def _generated(config: RunConfig, task: Task) -> Split:
+def _generate(config: RunConfig, task: Task) -> Split:
     """Generated data; the same for every seed of a run, so that runs can be compared."""
     parts = GENERATORS.find(str(task.generated))(config.data.generated)
     train, dev, test = (list(task.prepare(part)) for part in parts)
-    train = _sampled(train, config)
+    train = _draw_sample(train, config)
     return Split(train, train, dev, test)
 
 
-def _streamed(data: DataConfig, task: Task) -> "StreamedExamples":
+def _stream(data: DataConfig, task: Task) -> "StreamedExamples":
     """The training examples, which stay on disk; they are counted in one pass."""
     from structattn.data.treebank.stream import StreamedExamples
 
     dropped = {label for label, renamed in task.relabel.items() if renamed is None}
     files = list_files(data.train or "")
-    prepare = functools.partial(_prepared, task)
+    prepare = functools.partial(_prepare, task)
     return StreamedExamples(files, prepare, dropped=dropped, max_length=task.max_length, cached=data.window)
 
 
-def _prepared(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
+def _prepare(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
     return map(task.limited, task.prepare(examples, published=False))
 
 
-def _sampled(examples: list[Example], config: RunConfig) -> list[Example]:
+def _draw_sample(examples: list[Example], config: RunConfig) -> list[Example]:
     """The first ``data.sample`` examples of a random order, which the seed decides, in the order of the data."""
     size = config.data.sample
     if size is None:
@@ -236,25 +185,25 @@ def _sampled(examples: list[Example], config: RunConfig) -> list[Example]:
     return [examples[index] for index in sorted(order[:size].tolist())]
 
 
-def _shuffled(number: int) -> list[int]:
+def _shuffle(number: int) -> list[int]:
     order: list[int] = np.random.default_rng(_SPLIT_SEED).permutation(number).tolist()
     return order
 
 
-def _held_out(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
+def _hold_out(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
     number = max(1, round(len(examples) * share))
     if number >= len(examples):
         raise ConfigError(f"data.holdout: cannot hold out {number} of {len(examples)} examples; give data.dev")
-    return _apart(examples, set(_shuffled(len(examples))[:number]))
+    return _separate(examples, set(_shuffle(len(examples))[:number]))
 
 
-def _fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:
+def _take_fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:
     if len(examples) < folds:
         raise ConfigError(f"folds: cannot make {folds} folds of {len(examples)} examples")
-    return _apart(examples, set(_shuffled(len(examples))[fold - 1 :: folds]))
+    return _separate(examples, set(_shuffle(len(examples))[fold - 1 :: folds]))
 
 
-def _apart(examples: Sequence[Example], positions: Container[int]) -> tuple[list[Example], list[Example]]:
+def _separate(examples: Sequence[Example], positions: Container[int]) -> tuple[list[Example], list[Example]]:
     """The other examples, and those at the chosen positions."""
     return (
         [example for index, example in enumerate(examples) if index not in positions],
@@ -262,7 +211,7 @@ def _apart(examples: Sequence[Example], positions: Container[int]) -> tuple[list
     )
 
 
-def _with_phrases(plan: RunPlan, sentences: Sequence[Example]) -> Sequence[Example]:
+def _add_phrases(plan: RunPlan, sentences: Sequence[Example]) -> Sequence[Example]:
     """The phrases of the training sentences, without those of held-out sentences."""
     task, data = plan.task, plan.config.data
     phrases = data.phrases or task.phrases

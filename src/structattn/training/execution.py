@@ -35,28 +35,10 @@ def carry_out(
     resume: bool = False,
     overwrite: bool = False,
 ) -> _Result:
-    """Carry out one run from its configuration to ``result.json``, or read the result if it is finished.
+    """Carry out one run from its ``RunSettings`` to ``result.json``, or read the result if the run is finished.
 
-    The folder is locked, checked and described. The result is written, with the card of the best model, before the
-    state of the unfinished run is removed. The caller's random state is restored.
-
-    Args:
-        config: a ``RunSettings`` with ``out``, the run folder; all else in it determines the run.
-        work: trains in the folder with an ``accelerate.Accelerator`` and returns the content of ``result.json``.
-        read: makes the result from that content.
-        name: the command that makes such a run, for the model card.
-        files: the files that the run reads; their checksums are kept.
-        resume: continue the interrupted run in the folder.
-        overwrite: replace the run in the folder.
-
-    Returns:
-        The result that ``read`` makes from ``result.json``.
-
-    Raises:
-        ParseError: if the result of a finished run is damaged.
-        ConfigError: as ``RunFolder.running``; to resume, if the content of a file has changed; if the device is not
-            available.
-        MissingExtra: if the extra ``train``, or that of the tracker, is not installed.
+    ``work`` trains in the folder and returns the content of ``result.json``; ``read`` makes the result of it. ``name``
+    is the command, for the model card; the checksums of ``files`` are kept. The caller's random state is restored.
     """
     with contextlib.ExitStack() as stack:
         accelerator = stack.enter_context(distributed.open_accelerator(config.hardware, report_to=config.report_to))

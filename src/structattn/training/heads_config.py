@@ -11,11 +11,9 @@ Control = Literal["none", "shuffled"]
 
 
 def heads_optimization() -> OptimizationConfig:
-    """The default for heads: AdamW without weight decay, 100 warm-up steps, linear decay to zero from the first step.
-
-    The paper gives neither optimiser nor learning rate. Scores are products, so a single outlier sentence can throw the
-    heads far off; the gradient is therefore clipped.
-    """
+    """The default for heads: AdamW without weight decay, 100 warm-up steps, then linear decay to zero."""
+    # The paper gives neither optimiser nor learning rate. Scores are products, so one outlier sentence can throw the
+    # heads far off; the gradient is therefore clipped.
     return OptimizationConfig(
         optimizer="adamw",
         learning_rate=1e-3,

@@ -27,12 +27,7 @@ from structattn.tasks.answering import Item
 class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers is untyped here
     """The arguments of ``SentenceModel.from_config`` as a Hugging Face configuration.
 
-    A configuration made by calling this class is trusted. One that was read from a file or a dictionary is not: an
-    encoder that it names as ``module:function`` runs only with ``trust_code``.
-
-    Example:
-        >>> StructAttnConfig(encoder="disan", labels=["no", "yes"]).id2label
-        {0: 'no', 1: 'yes'}
+    One made by calling this class is trusted; for one that was read, ``module:function`` encoders need ``trust_code``.
     """
 
     model_type = MODEL_TYPE

@@ -10,10 +10,10 @@ from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.options.checking import suggest
 from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
-from structattn.training.examples import Data, examples_of, labelled_examples
+from structattn.training.examples import Data, read_labelled, stream_examples
 from structattn.training.kept_predictions import check_split, keep_predictions, warn_if_unfinished
 from structattn.training.models import load_task_model
-from structattn.training.prediction_inputs import inputs_of
+from structattn.training.prediction_inputs import read_inputs
 from structattn.training.run import run
 from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
 from structattn.training.run_folder import RunResult
@@ -66,14 +66,14 @@ def train(
     resolved = get_task(task) if isinstance(task, str) else task
     names = {"task": task if isinstance(task, str) else task.name, "encoder": encoder}
     sources = dict(zip(_PARTS, (data, dev, test), strict=True))
-    values = _sections(options, sources)
+    values = _sort_options(options, sources)
     if all(source is None or isinstance(source, str | os.PathLike) for source in sources.values()):
         files = {name: os.fspath(source) for name, source in sources.items() if source is not None}  # type: ignore[arg-type]
         config = RunConfig.from_dict({**names, **values, "data": {**values["data"], **files}})
         return run(config, task=resolved, resume=resume, overwrite=overwrite)
     settings = RunConfig.from_dict({**names, **values}).data
     present = {name: source for name, source in sources.items() if source is not None}
-    parts = {name: list(examples_of(resolved, source, settings)) for name, source in present.items()}
+    parts = {name: list(stream_examples(resolved, source, settings)) for name, source in present.items()}
     for name, part in parts.items():
         if not part:
             raise ConfigError(f"data.{name}: expected at least one example, got none")
@@ -103,8 +103,8 @@ def evaluate(
         if not isinstance(model, str | os.PathLike):
             raise ConfigError("evaluate keeps predictions in a run folder: expected its path, got a model")
         check_split(model, split)
-    ready = _model(model)
-    examples = labelled_examples(ready.task, data, DataConfig(**columns))
+    ready = _resolve_model(model)
+    examples = read_labelled(ready.task, data, DataConfig(**columns))
     evaluation = ready.evaluate(examples)
     if split is not None and isinstance(model, str | os.PathLike):
         keep_predictions(model, split, evaluation, examples)
@@ -125,18 +125,12 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
         ConfigError: if the data do not fit the task.
         ParseError: for malformed data, with file and line, or the number of the row.
     """
-    ready = _model(model)
-    return ready.predict(list(inputs_of(ready, data, DataConfig(**columns))[1]))
+    ready = _resolve_model(model)
+    return ready.predict(list(read_inputs(ready, data, DataConfig(**columns))[1]))
 
 
 def checksum(examples: Sequence[Example]) -> str:
-    """A hash of examples, which changes with their words, tags, trees, relations, labels, ids and weights.
-
-    Example:
-        >>> one, other = Example("fine", "1"), Example("fine", "0")
-        >>> checksum([one]) == checksum([Example("fine", "1")]), checksum([one]) == checksum([other])
-        (True, False)
-    """
+    """A hash of examples, which changes with their words, tags, trees, relations, labels, ids and weights."""
     digest = hashlib.sha256()
     for example in examples:
         digest.update(repr((example.label, example.id, example.weight)).encode())
@@ -147,14 +141,14 @@ def checksum(examples: Sequence[Example]) -> str:
     return digest.hexdigest()
 
 
-def _model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
+def _resolve_model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
     if not isinstance(model, str | os.PathLike):
         return model
     warn_if_unfinished(model)
     return load_task_model(model)
 
 
-def _sections(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict[str, Any]:
+def _sort_options(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict[str, Any]:
     """Options by section, as ``RunConfig.from_dict`` takes them."""
     top = {item.name for item in dataclasses.fields(RunConfig)} - {"task", "encoder", "data"}
     below = {item.name for item in dataclasses.fields(DataConfig)} - set(sources)

@@ -25,15 +25,9 @@ PathLike = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class KeptRun:
-    """The predictions of one run.
+    """The predictions of one run on a split: ``id``, ``gold`` and ``predicted`` of each example.
 
-    Attributes:
-        folder: the run folder.
-        config: configuration of the run.
-        metric: the name of the main metric of its task.
-        split: the split that was predicted.
-        file: where the predictions come from, for messages.
-        rows: for each example ``id``, ``gold`` and ``predicted``.
+    ``metric`` is the main one of its task, and ``file`` says in messages where the predictions are from.
     """
 
     folder: Path
@@ -44,14 +38,10 @@ class KeptRun:
     rows: Sequence[Mapping[str, Any]]
 
 
-def run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
-    """The run folders of a system, given as one run folder, a folder of run folders, or a sequence.
-
-    Raises:
-        ConfigError: if there is none.
-    """
+def find_run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
+    """The run folders of a system, given as one run folder, a folder of run folders, or a sequence."""
     if not isinstance(group, str | os.PathLike):
-        folders = [folder for item in group for folder in run_folders(item)]
+        folders = [folder for item in group for folder in find_run_folders(item)]
     elif RunFolder(group).config.is_file():
         return [Path(group)]
     else:
@@ -62,11 +52,7 @@ def run_folders(group: PathLike | Sequence[PathLike]) -> list[Path]:
 
 
 def read_run(path: Path, split: str | None) -> KeptRun:
-    """The predictions of a finished run on a split; on dev, or else test, if ``None``.
-
-    Raises:
-        ConfigError: if the run is not finished, or has no predictions on the split.
-    """
+    """The predictions of a finished run on a split; on dev, or else test, if ``None``."""
     folder = RunFolder(path)
     if not folder.is_finished:
         raise ConfigError(f"{path}: this run is not finished (no {folder.result.name})")
@@ -87,11 +73,7 @@ def read_run(path: Path, split: str | None) -> KeptRun:
 
 
 def check_same_examples(first: KeptRun, second: KeptRun) -> None:
-    """Check that two runs answered the same examples, in the same order.
-
-    Raises:
-        ConfigError: if they differ; the message names the first such example.
-    """
+    """Check that two runs answered the same examples in the same order; an error names the first that differs."""
     if len(first.rows) != len(second.rows):
         raise ConfigError(
             f"{first.file} has {len(first.rows)} examples and {second.file} has {len(second.rows)}: "
@@ -105,12 +87,8 @@ def check_same_examples(first: KeptRun, second: KeptRun) -> None:
             )
 
 
-def answers_of(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file: Path) -> np.ndarray:
-    """The answers, ``gold`` or ``predicted``, as an array that a metric takes.
-
-    Raises:
-        ConfigError: for labels if the metric compares numbers, or the other way round.
-    """
+def collect_answers(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric, file: Path) -> np.ndarray:
+    """The answers, ``gold`` or ``predicted``, as an array that a metric takes; numbers or labels, as it expects."""
     values = [row[key] for row in rows]
     if any(isinstance(value, str) == metric.is_numeric for value in values):
         kind = "numbers" if metric.is_numeric else "labels"
@@ -124,15 +102,7 @@ _NAME = re.compile(r"[\w-]+")
 
 
 def check_split(path: str | os.PathLike[str], split: str) -> None:
-    """Check that predictions may be kept in a folder under this name, before anything is predicted.
-
-    Args:
-        path: path of the run folder.
-        split: ``"test"``, or another name of letters, digits, ``-`` and ``_``.
-
-    Raises:
-        ConfigError: if the folder contains no finished run, or the name is ``"dev"`` or malformed.
-    """
+    """Check, before anything is predicted, that a run folder may keep predictions under this name; ``dev`` is taken."""
     folder = RunFolder(path)
     if not _NAME.fullmatch(split) or split == "dev":
         raise ConfigError(f"split: expected test or another name of letters and digits, got {split!r}")
@@ -147,20 +117,7 @@ def keep_predictions(
 ) -> Path:
     """Write the predictions of the best model of a run into its folder, where ``compare`` finds them by their split.
 
-    The metrics on ``"test"`` become the test figures of the run.
-
-    Args:
-        path: path of the run folder.
-        split: as in `check_split`.
-        evaluation: evaluation of the best model.
-        examples: the examples it was evaluated on.
-
-    Returns:
-        The file.
-
-    Raises:
-        ConfigError: as `check_split`; if the run has predictions of that name on other examples, or the folder is in
-            use.
+    Those on ``"test"`` become the test figures of the run. A name that other examples have is refused.
     """
     check_split(path, split)
     folder = RunFolder(path)

@@ -272,7 +272,7 @@ class _Loop:
         if self.is_sharded:
             distributed.fill_from_shards(self.learner.module, self.module)
         norm = None if self.norm is None else float(self.norm)
-        with self.averaging.mean_of(self.learner.module), self.accelerator.autocast():
+        with self.averaging.apply_mean(self.learner.module), self.accelerator.autocast():
             measured = self.learner.measure()
             self.history.add(
                 HistoryRow(

@@ -56,21 +56,7 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
 def load_task_model(
     folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: Trust = False
 ) -> "TaskModel":
-    """A model of a task, as ``load`` reads it.
-
-    Raises:
-        ParseError: as for ``load``.
-        ConfigError: as for ``load``, and for a model of another kind, such as an encoder, a parser or HYDRA heads.
-
-    Example:
-        >>> import tempfile, structattn as sa
-        >>> folder = tempfile.mkdtemp() + "/encoder"
-        >>> sa.encoders.build("emb_s2t", vocab_size=3, dim=4).save_pretrained(folder)
-        >>> load_task_model(folder)
-        Traceback (most recent call last):
-            ...
-        structattn.errors.ConfigError: ...: expected the model of a task, it contains a SentenceEncoder
-    """
+    """A model of a task, as ``load`` reads it; a model of another kind, such as an encoder or a parser, is an error."""
     model = load(folder, parser=parser, trust_code=trust_code)
     if not hasattr(model, "task"):
         raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it contains a {type(model).__name__}")

@@ -13,15 +13,7 @@ from structattn.training.optimization_config import OptimizationConfig
 def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim.Optimizer:
     """An optimizer with weight decay on matrices only, and separate learning rates for word vectors and a backbone.
 
-    Word vectors, biases and all other parameters with a single axis are not decayed. Word vectors with learning rate 0
-    are left out of the optimizer and no longer get gradients.
-
-    Example:
-        >>> from structattn.layers import WordEmbedding
-        >>> model = nn.Sequential(WordEmbedding(5, 4), nn.Linear(4, 2))
-        >>> optimizer = build_optimizer(model, OptimizationConfig(weight_decay=0.1, embedding_lr_scale=0.5))
-        >>> [(group["weight_decay"], group["lr"], len(group["params"])) for group in optimizer.param_groups]
-        [(0.1, 0.001, 1), (0.0, 0.001, 1), (0.0, 0.0005, 1)]
+    Word vectors and parameters of one axis do not decay. With learning rate 0, word vectors get no gradients.
     """
     kinds: dict[tuple[str, bool], list[nn.Parameter]] = {}
     backbones = {
@@ -70,20 +62,7 @@ def build_optimizer(model: nn.Module, config: OptimizationConfig) -> torch.optim
 
 
 def build_schedule(optimizer: torch.optim.Optimizer, config: OptimizationConfig, *, num_steps: int) -> LambdaLR:
-    """The learning rate as a function of the step: warm-up, then constant or falling.
-
-    Example:
-        >>> optimizer = torch.optim.SGD([nn.Parameter(torch.zeros(1))], lr=1.0)
-        >>> config = OptimizationConfig(schedule="linear", warmup=0.5)
-        >>> schedule = build_schedule(optimizer, config, num_steps=4)
-        >>> rates = []
-        >>> for _ in range(4):
-        ...     rates.append(schedule.get_last_lr()[0])
-        ...     optimizer.step()
-        ...     schedule.step()
-        >>> rates
-        [0.5, 1.0, 1.0, 0.5]
-    """
+    """The learning rate as a function of the step: warm-up, then constant or falling."""
     warmup = round(config.warmup * num_steps) if config.warmup < 1 else int(config.warmup)
 
     def factor(step: int) -> float:

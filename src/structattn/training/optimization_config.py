@@ -17,17 +17,7 @@ Tracker = Literal["tensorboard", "wandb"]
 
 @dataclass(frozen=True, kw_only=True)
 class RunSettings(OnHardware):
-    """What the configurations of all kinds of training share.
-
-    Attributes:
-        seed: random seed of everything random in the run.
-        device: ``cpu`` or ``cuda``; ``auto`` uses CUDA if available.
-        mixed_precision: ``bf16`` or ``fp16`` computes products in 16 bits; ``fp16`` needs a GPU.
-        report_to: tracker of losses, scores and configuration: ``tensorboard`` or ``wandb``.
-
-    Raises:
-        ConfigError: for a value out of range.
-    """
+    """What the configurations of all kinds of training share: seed, device, precision, tracker."""
 
     seed: int = 1
     device: Device = "auto"

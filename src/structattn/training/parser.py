@@ -28,16 +28,9 @@ _METRICS = ("uas", "las", "las_universal", "tags")
 
 @dataclass(frozen=True)
 class ParserResult:
-    """The result of training a parser.
+    """The result of training a parser: ``metrics`` of the best one on dev and its ``epoch``; ``test`` of the saved one.
 
-    Attributes:
-        folder: the run folder; ``--parser structattn:FOLDER`` takes it.
-        metrics: ``uas``, ``las``, ``las_universal`` and ``tags`` of the best parser on dev, punctuation included.
-        epoch: the epoch of the best parser.
-        seconds: training time.
-        sentences_per_second: how fast the best parser read dev when it was measured.
-        sentences: numbers of sentences for training, for choosing the best parser, and for testing it.
-        test: the same metrics of the stored parser on the test sentences, if there are any.
+    ``folder`` is the run folder, ``sentences`` has their numbers, ``sentences_per_second`` is the speed on dev.
     """
 
     folder: Path

@@ -18,12 +18,7 @@ Loss = Literal["trees", "words"]
 def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
     """The default for parsers: AdamW, warm-up over a twentieth of all steps, then linear decay to zero.
 
-    Args:
-        backbone: folder of the backbone, which has a tenth of the learning rate; ``None`` without one.
-
-    Example:
-        >>> parser_optimization().learning_rate, parser_optimization("minilm").learning_rate
-        (0.002, 0.001)
+    A backbone has a tenth of the learning rate.
     """
     common = OptimizationConfig(optimizer="adamw", patience=5, clip=5.0, schedule="linear", warmup=0.05)
     if backbone is None:

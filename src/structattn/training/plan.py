@@ -23,12 +23,7 @@ SPLITS = ("train", "dev", "test")
 class RunPlan:
     """A run that can be carried out, as far as can be said before its data are read.
 
-    Attributes:
-        config: its configuration, with the run folder.
-        task: the task, with the limits of the configuration.
-        formats: the data format of each file of ``train``, ``dev`` and ``test``.
-        files: every file that it reads data from, patterns expanded.
-        examples: ``train``, ``dev`` and ``test`` from Python, in place of files.
+    ``formats`` and ``examples`` (from Python, in place of files) are by split; ``files`` are all that it reads.
     """
 
     config: RunConfig
@@ -37,7 +32,7 @@ class RunPlan:
     files: tuple[str, ...] = ()
     examples: Mapping[str, Sequence[Example]] | None = None
 
-    def data_of(self, split: str) -> DataConfig:
+    def data_config(self, split: str) -> DataConfig:
         """How to read the file of a split: the configuration of the data, with its format."""
         return dataclasses.replace(self.config.data, format=self.formats[split])
 
@@ -49,17 +44,9 @@ class RunPlan:
 def plan_run(
     config: RunConfig, *, task: Task | None = None, examples: Mapping[str, Sequence[Example]] | None = None
 ) -> RunPlan:
-    """Check and resolve a configuration. Nothing slow is imported, so that mistakes are reported at once.
+    """Check and resolve a configuration; a task or examples from Python replace those that it names.
 
-    Args:
-        config: the configuration.
-        task: the task; the one that the configuration names if ``None``.
-        examples: ``train``, ``dev`` and ``test`` from Python, in place of files.
-
-    Raises:
-        ConfigError: for an unknown task, encoder, format or option, a section that does not apply to the task, files
-            that do not go together, or a folder ``config.init`` that this version cannot read.
-        ParseError: for a missing, empty or unreadable file.
+    Nothing slow is imported, so mistakes are reported at once.
     """
     task = TASKS.find(config.task) if task is None else task
     kind, data = find_model_kind(task), config.data

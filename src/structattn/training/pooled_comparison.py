@@ -10,23 +10,19 @@ from structattn.tasks.metrics import metric as get_metric
 from structattn.training.kept_predictions import (
     KeptRun,
     PathLike,
-    answers_of,
     check_same_examples,
+    collect_answers,
+    find_run_folders,
     read_run,
-    run_folders,
 )
 from structattn.training.significance import Answers, Significance, compare_pooled
 
 
 @dataclass(frozen=True)
 class PooledDifference:
-    """The difference between two systems over all data sets.
+    """The difference of a system on each data set, second minus first; ``significance`` is that of their mean.
 
-    Attributes:
-        system: its name.
-        by_data_set: second minus first on each data set, mean over seeds.
-        significance: significance of the mean of these differences.
-        holm_p: the bootstrap's p-value, corrected for the number of systems by Holm's procedure.
+    ``holm_p`` is the bootstrap's p-value, corrected for the number of systems by Holm's procedure.
     """
 
     system: str
@@ -42,7 +38,8 @@ class Pooled:
     Attributes:
         against: the system that the others are compared with.
         metrics: the metric of each data set.
-        differences: the difference of each other system.
+        differences: for each other system its name ``system``, the difference on each data set ``by_data_set`` (mean
+            over seeds), the ``significance`` of their mean, and ``holm_p``, corrected for the number of systems.
     """
 
     against: str
@@ -74,9 +71,9 @@ def pool(
             ``compare``; if greater is better for the metric of one data set and worse for that of another.
     """
     folders = {str(Path(data_set)): Path(data_set) for data_set in data_sets}
-    systems = _systems(folders, against)
+    systems = _find_systems(folders, against)
     runs = {
-        name: {system: [read_run(run, split) for run in run_folders(folder / system)] for system in systems}
+        name: {system: [read_run(run, split) for run in find_run_folders(folder / system)] for system in systems}
         for name, folder in folders.items()
     }
     metrics = {name: metric or by_system[against][0].metric for name, by_system in runs.items()}
@@ -86,7 +83,8 @@ def pool(
         raise ConfigError(f"metric: expected {expected}, got {names}")
     answers = {
         system: {
-            name: _answers(by_system[against], by_system[system], metrics[name]) for name, by_system in runs.items()
+            name: _pair_answers(by_system[against], by_system[system], metrics[name])
+            for name, by_system in runs.items()
         }
         for system in systems
         if system != against
@@ -126,7 +124,7 @@ def holm(p_values: Sequence[float]) -> list[float]:
     return adjusted
 
 
-def _systems(folders: Mapping[str, Path], against: str) -> list[str]:
+def _find_systems(folders: Mapping[str, Path], against: str) -> list[str]:
     """The systems that have a folder in every data set, including the one to compare with."""
     if not folders:
         raise ConfigError("expected a folder for each data set, which contains a folder for each system")
@@ -143,10 +141,10 @@ def _systems(folders: Mapping[str, Path], against: str) -> list[str]:
     return shared
 
 
-def _answers(first: Sequence[KeptRun], second: Sequence[KeptRun], name: str) -> Answers:
+def _pair_answers(first: Sequence[KeptRun], second: Sequence[KeptRun], name: str) -> Answers:
     metric = get_metric(name)
     for run in (*first, *second):
         check_same_examples(first[0], run)
-    gold = answers_of(first[0].rows, "gold", metric, first[0].file)
-    predicted = [[answers_of(run.rows, "predicted", metric, run.file) for run in runs] for runs in (first, second)]
+    gold = collect_answers(first[0].rows, "gold", metric, first[0].file)
+    predicted = [[collect_answers(run.rows, "predicted", metric, run.file) for run in runs] for runs in (first, second)]
     return Answers(metric, gold, first=predicted[0], second=predicted[1])

@@ -14,7 +14,7 @@ from structattn.data.data_summary import DataSummary, summarise
 from structattn.data.readers.formats import list_files, match_files, read_examples, recognise_format
 from structattn.errors import ParseError, source_name
 from structattn.files.text import Source, is_pipe, read_lines
-from structattn.training.examples import Data, examples_of, is_file, name_of
+from structattn.training.examples import Data, is_file, name_source, stream_examples
 from structattn.training.run_config import DataConfig
 
 if TYPE_CHECKING:
@@ -27,48 +27,28 @@ _TREES = (".conllu", ".conll", ".mrg", ".ptb")  # suffixes of trees, which may b
 _RECOGNISED = ("csv", "tsv", "json", "conllu", "documents", "parquet", "rows")  # that words and tags never look like
 
 
-def inputs_of(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
+def read_inputs(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str, Iterator[Example]]:
     """The examples that a model is to predict, with or without labels, and the name of their format.
 
-    Unless the format says otherwise, a stream or pipe has one text per line. So has a file where labels are expected
-    and fewer than nine in ten lines begin with a label of the model, where tags are expected and fewer than half are
-    tags of the model, or where a treebank is expected and the file is not one. For tasks on pairs, lines of two
-    tab-separated fields without a header are pairs of texts. For translation, lines without a tab are texts, including
-    blank ones. Labels of tables and JSON are not read.
-
-    Args:
-        model: a model of a task.
-        source: as for `examples_of`.
-        data: likewise.
-
-    Raises:
-        ParseError: as `examples_of`.
-        ConfigError: as `examples_of`.
+    Labels of tables and JSON are not read; lines that are not clearly labelled, tagged or parsed are plain texts.
     """
     data = dataclasses.replace(data, label_column=None)
     name = "examples"
     if is_file(source):
         name = data.format or _format_of(model, source, data)
         data = dataclasses.replace(data, format=name)
-    return name, examples_of(model.task, source, data, need_labels=False)
+    return name, stream_examples(model.task, source, data, need_labels=False)
 
 
-def summary_of(
+def summarise_labelled(
     model: "TaskModel", examples: Iterable[Example], source: Data, *, format: str | None = None
 ) -> DataSummary:
-    """A summary of evaluation data; its warnings name labels and tags that the model does not know.
-
-    Args:
-        model: a model of a task.
-        examples: the examples that were read.
-        source: where they come from.
-        format: the format they were read in; the task's format for this source if ``None``.
-    """
+    """A summary of evaluation data; its warnings name labels and tags that the model does not know."""
     answer = model.task.answer
     answers = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
     answers["has_classes"] = bool(model.labels) and answer != "tags"
     format = format or (model.task.recognise_format(source) if is_file(source) else "examples")
-    return summarise(examples, name_of(source), format=format, **answers)
+    return summarise(examples, name_source(source), format=format, **answers)
 
 
 def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
@@ -100,12 +80,7 @@ def _other_format(source: Source) -> str:
 
 
 def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
-    """Whether the first lines of a file are plain texts rather than texts with labels or tags of the model.
-
-    Nearly all lines must begin with a label, as each label that is read takes a word from a text; a warning is logged
-    if only some do. Most tags must be the model's: data may have other tags too, and a line of text rarely ends with a
-    tag.
-    """
+    """Whether the first lines of a file are plain texts rather than texts with labels or tags of the model."""
     answers = recognised = 0
     try:
         for example in itertools.islice(read_examples(source, format), _LOOKED_AT):
@@ -114,8 +89,9 @@ def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
             recognised += sum(_is_answer(model, word) for word in words)
     except ParseError:
         answers += 1
-    if format == "columns":
+    if format == "columns":  # data may have tags that the model lacks, and a line of text rarely ends with a tag
         return 2 * recognised < answers
+    # Each label that is read takes a word from a text.
     are_texts = 10 * recognised < 9 * answers
     if recognised and are_texts:
         LOGGER.warning(

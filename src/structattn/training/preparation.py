@@ -44,23 +44,9 @@ _NORMALISATIONS = (nn.LayerNorm, nn.RMSNorm)
 
 @torch.no_grad()
 def draw_uniform(module: nn.Module, bound: float) -> None:
-    """Draw every weight and bias uniformly from ``[-bound, bound]``, with torch's generator.
+    """Draw every weight and bias uniformly from ``[-bound, bound]``; normalisations keep their scale.
 
-    The usual initialisation of recurrent networks trained by plain SGD (Sutskever et al. 2014, section 3.4; Kim et
-    al. 2017). Normalisations keep their scale, and the vectors of padding and of unknown words stay zero.
-
-    Args:
-        module: fresh parameters, changed in place.
-        bound: the largest absolute value.
-
-    Raises:
-        ConfigError: if there is a pretrained backbone, which this would overwrite.
-
-    Example:
-        >>> layer = nn.Linear(50, 20)
-        >>> draw_uniform(layer, 0.01)
-        >>> bool(layer.weight.abs().max() <= 0.01), bool(layer.bias.abs().max() > 0.005)
-        (True, True)
+    The vectors of padding and unknown words stay zero. A pretrained backbone is an error, as this would overwrite it.
     """
     for part in module.modules():
         if getattr(part, "is_pretrained", False):
@@ -79,22 +65,12 @@ def start_from(model: "TaskModel", folder: str | os.PathLike[str], *, trust_code
     """Initialise a model's encoder from that of a saved model of any task.
 
     Words in both vocabularies get their vectors from the saved model; the others keep their own.
-
-    Args:
-        model: a fresh model.
-        folder: the folder of a model or of a run.
-        trust_code: as in ``load``.
-
-    Raises:
-        ConfigError: if the folder contains no model of a task, or its encoder has a parameter that this one lacks or
-            has in another shape.
-        ParseError: as ``load``.
     """
     name, source = os.fspath(folder), load(folder, trust_code=trust_code)
     if not hasattr(source, "task"):
         raise ConfigError(f"init: expected the model of a task, {name} contains a {type(source).__name__}")
     saved, fresh = source.encoder.state_dict(), model.encoder.state_dict()
-    theirs, mine = _words(source), _words(model)
+    theirs, mine = _find_table(source), _find_table(model)
     by_spelling = () if theirs is None or mine is None else _TABLES
     parameters = {key: value for key, value in saved.items() if key not in by_spelling}
     for key, value in parameters.items():
@@ -118,7 +94,7 @@ def has_word_vectors(module: object) -> bool:
     return hasattr(module, "load_vectors")
 
 
-def _words(model: "TaskModel") -> "WordEmbedding | None":
+def _find_table(model: "TaskModel") -> "WordEmbedding | None":
     embedder = getattr(model.encoder, "embedder", None)
     return embedder if has_word_vectors(embedder) else None
 
@@ -138,13 +114,7 @@ LOGGER = logging.getLogger("structattn.training")
 
 
 def prepare_model(plan: RunPlan, split: Split) -> TaskModel:
-    """A fresh model for the training data; draws its parameters from torch's generator.
-
-    Raises:
-        ConfigError: for an unknown encoder or option, training data with fewer than two labels, vectors for none of
-            their words, or uniform initialisation of a pretrained backbone.
-        ParseError: for malformed vectors.
-    """
+    """A fresh model for the training data; draws its parameters from torch's generator."""
     config, task, data = plan.config, plan.task, plan.config.data
     made_of = ModelConfig(
         config.encoder,
@@ -156,7 +126,7 @@ def prepare_model(plan: RunPlan, split: Split) -> TaskModel:
         nodes=(data.phrases or task.phrases) == "nodes",
         min_count=data.min_count,
         lowercase=data.lowercase,
-        frozen_words=_frozen_words(data, split),
+        frozen_words=_list_frozen_words(data, split),
     )
     one_of_each = getattr(split.train, "one_of_each", None)
     train = split.train if one_of_each is None else one_of_each()
@@ -207,13 +177,7 @@ def _load_vectors(model: TaskModel, config: RunConfig, source: str) -> None:
 
 
 def count_parameters(model: torch.nn.Module) -> int:
-    """The number of trained parameters apart from word vectors, as papers count them.
-
-    Example:
-        >>> from structattn.layers import FeedForward, WordEmbedding
-        >>> count_parameters(torch.nn.ModuleDict({"embedder": WordEmbedding(9, 4), "layer": FeedForward(4, 4)}))
-        40
-    """
+    """The number of trained parameters apart from word vectors, as papers count them."""
     tables = {
         id(module.weight)
         for module in model.modules()
@@ -222,11 +186,11 @@ def count_parameters(model: torch.nn.Module) -> int:
     return sum(item.numel() for item in model.parameters() if item.requires_grad and id(item) not in tables)
 
 
-def _frozen_words(data: DataConfig, split: Split) -> list[str]:
+def _list_frozen_words(data: DataConfig, split: Split) -> list[str]:
     if data.vectors is None or data.frozen == "none":
         return []
     if data.frozen == "all":
-        candidates: Iterable[str] = _words_of(Path(data.vectors))
+        candidates: Iterable[str] = _list_words(Path(data.vectors))
     else:
         examples = itertools.chain(split.dev, split.test)
         candidates = (word for example in examples for sentence in example.sentences for word in sentence.words)
@@ -235,7 +199,7 @@ def _frozen_words(data: DataConfig, split: Split) -> list[str]:
     return [word for word in words if word in covered]
 
 
-def _words_of(source: Path) -> list[str]:
+def _list_words(source: Path) -> list[str]:
     """Every word of a vectors file, or every whole word of a tokenizer."""
     if not source.is_dir():
         return [line.partition(" ")[0] for _, line in read_lines(source)]
@@ -261,19 +225,13 @@ _TRIED = 64
 def find_missing_trees(plan: RunPlan, split: Split) -> tuple[Split, MissingTrees | None]:
     """The data of a run with the trees that its encoder needs, and their finder, ``None`` if no tree was missing.
 
-    Which trees the encoder needs is found by running it on sentences that have none. Phrase trees are derived from
-    dependency trees.
-
-    Raises:
-        ConfigError: for an unknown parser.
-        MissingExtra: if the parser's package is not installed.
-        MissingStructure: if trees are missing and ``data.parser`` is ``none``.
+    What it needs is found by running it on sentences without trees; phrase trees are derived from dependency trees.
     """
     parser = plan.config.data.parser or DEFAULT_PARSER
     # A tree that is the answer of a task must not be found beforehand, and streamed data have been parsed.
     if parser == "none" or plan.task.answer == "tree" or plan.config.data.streaming:
         return split, None
-    needed = _needed_trees(plan, split)
+    needed = _find_needed_trees(plan, split)
     if not needed:
         return split, None
     find_trees = MissingTrees(parser, structures=needed)
@@ -291,11 +249,11 @@ def find_missing_trees(plan: RunPlan, split: Split) -> tuple[Split, MissingTrees
     return whole, find_trees
 
 
-def _needed_trees(plan: RunPlan, split: Split) -> frozenset[str]:
+def _find_needed_trees(plan: RunPlan, split: Split) -> frozenset[str]:
     """The trees that the model asks for when sentences lack them; stand-ins replace those that can be parsed."""
     # The shortest of each kind comes last, so it is the one that is kept and encoded.
     longest_first = sorted((*split.train, *split.dev, *split.test), key=num_words, reverse=True)
-    by_missing = {_missing(example): example for example in longest_first}
+    by_missing = {_list_missing(example): example for example in longest_first}
     bare = [example for missing, example in by_missing.items() if missing]
     if not bare:
         return frozenset()
@@ -307,8 +265,8 @@ def _needed_trees(plan: RunPlan, split: Split) -> frozenset[str]:
     of_each_label = list({str(example.label): example for example in split.train}.values())[:_TRIED]
     needed: frozenset[str] = frozenset()
     while True:
-        few = [_with_stand_ins(example, needed) for example in of_each_label]
-        tried = [_with_stand_ins(example, needed) for example in bare]
+        few = [_add_stand_ins(example, needed) for example in of_each_label]
+        tried = [_add_stand_ins(example, needed) for example in bare]
         both = [*few, *tried]
         try:
             _try(tried, without_vectors, Split(both, both, both), split)
@@ -328,11 +286,11 @@ def _try(examples: Sequence[Example], plan: RunPlan, few: Split, whole: Split) -
         model(model.collate(examples))
 
 
-def _missing(example: Example) -> frozenset[str]:
+def _list_missing(example: Example) -> frozenset[str]:
     return frozenset[str]().union(*map(find_missing_structures, example.sentences))
 
 
-def _with_stand_ins(example: Example, structures: frozenset[str]) -> Example:
+def _add_stand_ins(example: Example, structures: frozenset[str]) -> Example:
     def completed(sentence: Sentence) -> Sentence:
         chain = DependencyTree(range(len(sentence)), ["dep"] * len(sentence))
         stand_ins: dict[str, Any] = {

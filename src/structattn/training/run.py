@@ -21,7 +21,7 @@ from structattn.tables import addresses, restricted
 from structattn.tasks import Task, TaskModel
 from structattn.tasks.memory import check_memory
 from structattn.training import distributed
-from structattn.training.batches import BatchesAhead, batches_of
+from structattn.training.batches import BatchesAhead, prepare_batches
 from structattn.training.checkpoint import preserved_randomness, set_seed
 from structattn.training.examples import Split, read_split, summarise_split
 from structattn.training.execution import carry_out, peak_memory
@@ -30,7 +30,7 @@ from structattn.training.models import load
 from structattn.training.plan import RunPlan, plan_run
 from structattn.training.preparation import count_parameters, find_missing_trees, prepare_model, start_from
 from structattn.training.run_config import RunConfig, load_config
-from structattn.training.run_folder import RunFolder, RunResult, prediction_rows, result_of
+from structattn.training.run_folder import RunFolder, RunResult, make_result, prediction_rows
 from structattn.training.sampler import BatchSampler
 
 LOGGER = logging.getLogger("structattn.training")
@@ -78,7 +78,7 @@ def run(
 
 
 def run_plan(plan: RunPlan, *, resume: bool = False, overwrite: bool = False, trust_code: bool = False) -> RunResult:
-    """The same, for a configuration that has been checked and resolved."""
+    """As ``run``, for a configuration that has been checked and resolved."""
     config = plan.config
     if config.folds is not None and config.fold is None:
         work = functools.partial(_cross_validate, plan, resume=resume, trust_code=trust_code)
@@ -87,7 +87,7 @@ def run_plan(plan: RunPlan, *, resume: bool = False, overwrite: bool = False, tr
     return carry_out(
         config,
         work,
-        result_of,
+        make_result,
         name="train",
         files=plan.files,
         resume=resume,
@@ -170,7 +170,7 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         start_from(model, config.init, trust_code=trust_code)
     # Again, so that dropout does not depend on how many random numbers the initialisation drew.
     set_seed(config.seed)
-    batches, batch = batches_of(config, model, split.train, accelerator.device)
+    batches, batch = prepare_batches(config, model, split.train, accelerator.device)
     with preserved_randomness(), accelerator.autocast():
         _check_memory(model.train(), split.train, batches, accelerator.device)
     with contextlib.ExitStack() as stack:
@@ -195,15 +195,11 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         best=dataclasses.asdict(history.best),
     )
     test = distributed.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
-    return _values(dataclasses.replace(result, test=test), task)
+    return _describe_result(dataclasses.replace(result, test=test), task)
 
 
 def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchSampler, device: torch.device) -> None:
-    """Refuse to train if the largest batch of the first epoch needs more memory than is free.
-
-    Raises:
-        StructAttnError: if it does; the message names the batch, and the options that make it smaller.
-    """
+    """Refuse to train if the largest batch of the first epoch needs more memory than is free; the error names it."""
     trained = [parameter for parameter in model.parameters() if parameter.requires_grad]
 
     def work(batch: list[Example]) -> None:
@@ -245,7 +241,7 @@ def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, t
     if distributed.is_first_process():
         rows = (row for result in results for row in read_json_lines(RunFolder(result.folder).predictions("test")))
         write_json_lines(folder.predictions("test"), rows)
-    return _values(
+    return _describe_result(
         RunResult(
             folder.path,
             metrics,
@@ -257,7 +253,7 @@ def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, t
     )
 
 
-def _values(result: RunResult, task: Task) -> dict[str, Any]:
+def _describe_result(result: RunResult, task: Task) -> dict[str, Any]:
     """The content of ``result.json``."""
     values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
     return {"main_metric": task.main_metric.name, **values}

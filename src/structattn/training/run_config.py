@@ -216,7 +216,7 @@ class RunConfig(RunSettings):
         Raises:
             ConfigError: for an unknown or missing key, or a value of the wrong type.
         """
-        check_sections(values, list(_names(cls)), _unknown)
+        check_sections(values, list(_list_names(cls)), _make_unknown_error)
         parser = _parser()
         try:
             sections = parser.instantiate(parser.parse_object(dict(values)))
@@ -251,21 +251,21 @@ def _parser() -> "jsonargparse.ArgumentParser":
     return parser
 
 
-def _names(kind: type, section: str = "") -> Iterator[str]:
+def _list_names(kind: type, section: str = "") -> Iterator[str]:
     """The option names of a configuration, dotted for those in sections."""
     hints = get_type_hints(kind)
     for name in inspect.signature(kind).parameters:
         hint = hints[name]
         if dataclasses.is_dataclass(hint):
-            yield from _names(hint, f"{section}{name}.")  # type: ignore[arg-type]
+            yield from _list_names(hint, f"{section}{name}.")  # type: ignore[arg-type]
         else:
             yield section + name
 
 
-def _unknown(name: str) -> ConfigError:
+def _make_unknown_error(name: str) -> ConfigError:
     """An error that lists the known keys of the same section."""
     section = name.rpartition(".")[0]
     prefix = f"{section}." if section else ""
-    inner = (key.removeprefix(prefix) for key in _names(RunConfig) if key.startswith(prefix))
+    inner = (key.removeprefix(prefix) for key in _list_names(RunConfig) if key.startswith(prefix))
     listed = ", ".join(dict.fromkeys(prefix + key.partition(".")[0] for key in inner))
     return ConfigError(f"unknown key {name!r}; known: {listed}")

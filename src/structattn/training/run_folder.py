@@ -196,12 +196,7 @@ def plain_values(config: Any) -> dict[str, Any]:
 
 
 def prediction_rows(evaluation: "Evaluation", examples: "Iterable[Example]") -> Iterator[dict[str, Any]]:
-    """For each example: id, gold, predicted, class probabilities as scores, details, and texts.
-
-    Args:
-        evaluation: evaluation of a model.
-        examples: the examples it was evaluated on.
-    """
+    """For each example: id, gold, predicted, class probabilities as scores, details, and texts."""
     for prediction, gold, example in zip(evaluation.predictions, evaluation.gold, examples, strict=True):
         yield {
             "id": prediction.id,
@@ -241,17 +236,13 @@ class RunResult:
 
 
 def read_result(folder: RunFolder) -> RunResult:
-    """The result of a finished run.
-
-    Raises:
-        ParseError: if it is missing or damaged; the message names the file.
-    """
+    """The result of a finished run; an error names the missing or damaged file."""
     values = read_json(folder.result)
     with naming_description(folder.result, "a result"):
-        return result_of(folder, values)
+        return make_result(folder, values)
 
 
-def result_of(folder: RunFolder, values: Mapping[str, Any]) -> RunResult:
+def make_result(folder: RunFolder, values: Mapping[str, Any]) -> RunResult:
     """The result that the values of a result file describe; unknown values are left out."""
     fields = {item.name for item in dataclasses.fields(RunResult)} - {"folder"}
     return RunResult(folder.path, **{name: value for name, value in values.items() if name in fields})

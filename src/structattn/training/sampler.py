@@ -38,18 +38,7 @@ class BatchSampler(Protocol):
 
 
 def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: int) -> BatchSampler:
-    """The batches of this process, limited by the number of examples or by the number of words.
-
-    Args:
-        lengths: length of every example.
-        config: gives the size of the batches.
-        seed: random seed of the order.
-
-    Example:
-        >>> sampler = batch_sampler([3, 1, 2], OptimizationConfig(batch_size=2), seed=1)
-        >>> sorted(index for batch in sampler for index in batch)
-        [0, 1, 2]
-    """
+    """The batches of this process, limited by the number of examples or by the number of words."""
     share = {"seed": seed, "process": distributed.process_index(), "processes": distributed.num_processes()}
     if config.batch_tokens is None:
         return LengthBatchSampler(lengths, config.batch_size, **share)
@@ -57,7 +46,10 @@ def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: i
 
 
 class _SharedBatches(Sampler[list[int]]):
-    """The batches of an epoch, divided among ``k`` processes, each of which takes every k-th."""
+    """The batches of an epoch, divided among ``k`` processes, each of which takes every k-th.
+
+    A few batches come twice if their number is not a multiple of ``k``.
+    """
 
     def __init__(self, num_batches: int, *, seed: int, process: int, processes: int) -> None:
         self.num_batches = num_batches
@@ -71,14 +63,14 @@ class _SharedBatches(Sampler[list[int]]):
         self.epoch = epoch
 
     @abstractmethod
-    def _of_epoch(self) -> list[list[int]]:
+    def _order_batches(self) -> list[list[int]]:
         """The batches of all processes, in the order of this epoch."""
 
     def __len__(self) -> int:
         return -(-self.num_batches // self.processes)
 
     def __iter__(self) -> Iterator[list[int]]:
-        batches = self._of_epoch()
+        batches = self._order_batches()
         # Every process must take as many steps as the others, or they would wait for each other forever.
         while len(batches) % self.processes:
             batches += batches[: self.processes - len(batches) % self.processes]
@@ -86,25 +78,7 @@ class _SharedBatches(Sampler[list[int]]):
 
 
 class LengthBatchSampler(_SharedBatches):
-    """Batches of indices for one process.
-
-    The examples are shuffled, cut into pools of fifty batches, sorted by length inside each pool, cut into batches, and
-    the batches are shuffled. Each process takes every k-th batch; a few batches come twice if their number is not a
-    multiple of that of the processes.
-
-    Args:
-        lengths: length of every example.
-        batch_size: examples per batch; the last batch may be smaller.
-        seed: random seed of the order.
-        process: index of this process.
-        processes: how many processes share the epoch.
-
-    Example:
-        >>> sampler = LengthBatchSampler([3, 9, 3, 9], batch_size=2, seed=1)
-        >>> sorted(sorted(batch) for batch in sampler)
-        [[0, 2], [1, 3]]
-        >>> sampler.set_epoch(1)
-    """
+    """Batches of similar lengths: shuffled, cut into pools of fifty batches, sorted in each, cut, shuffled again."""
 
     def __init__(
         self, lengths: Sequence[int], batch_size: int, *, seed: int, process: int = 0, processes: int = 1
@@ -113,28 +87,16 @@ class LengthBatchSampler(_SharedBatches):
         self.batch_size = batch_size
         super().__init__(-(-len(self.lengths) // batch_size), seed=seed, process=process, processes=processes)
 
-    def _of_epoch(self) -> list[list[int]]:
+    def _order_batches(self) -> list[list[int]]:
         generator = np.random.default_rng([self.seed, self.epoch])
         order = generator.permutation(len(self.lengths))
         return [batch.tolist() for batch in _by_length(order, self.lengths, self.batch_size, generator)]
 
 
 class NoisyBatchSampler(_SharedBatches):
-    """Batches of neighbours in an order of noisy lengths, for one process.
+    """Batches of neighbours in an order of lengths with a random number below one added, shuffled.
 
-    A random number below one is added to each length before the examples are sorted and cut into batches, which are
-    then shuffled. All epochs draw from one generator, one after the other.
-
-    Args:
-        lengths: length of every example.
-        batch_size: examples per batch; the last one in sorted order may be smaller.
-        seed: random seed of the order.
-        process: index of this process.
-        processes: how many processes share the epoch.
-
-    Example:
-        >>> sorted(map(sorted, NoisyBatchSampler([3, 9, 3, 9], batch_size=2, seed=1)))
-        [[0, 2], [1, 3]]
+    All epochs draw from one generator, one after the other.
     """
 
     def __init__(
@@ -144,7 +106,7 @@ class NoisyBatchSampler(_SharedBatches):
         self.batch_size = batch_size
         super().__init__(-(-len(self.lengths) // batch_size), seed=seed, process=process, processes=processes)
 
-    def _of_epoch(self) -> list[list[int]]:
+    def _order_batches(self) -> list[list[int]]:
         generator = torch.Generator().manual_seed(self.seed)
         for _ in range(self.epoch + 1):
             noise = torch.rand(len(self.lengths), generator=generator).tolist()
@@ -154,22 +116,9 @@ class NoisyBatchSampler(_SharedBatches):
 
 
 class TokenBatchSampler(_SharedBatches):
-    """Batches of about the same number of words, for one process: examples times the longest is at most ``tokens``.
+    """Batches of about the same number of words: examples times the longest is at most ``tokens``, if it can be.
 
-    Which examples share a batch is drawn once, so that every epoch has the same number of batches; each epoch has them
-    in another order. An example longer than ``tokens`` is a batch of its own.
-
-    Args:
-        lengths: length of every example.
-        tokens: maximum number of words of a batch, padding included.
-        seed: random seed of the batches and their order.
-        process: index of this process.
-        processes: how many processes share the epoch.
-
-    Example:
-        >>> sampler = TokenBatchSampler([3, 9, 3, 9], tokens=9, seed=1)
-        >>> len(sampler), sorted(sorted(batch) for batch in sampler)
-        (3, [[0, 2], [1], [3]])
+    Which examples share a batch is drawn once, so that every epoch has as many batches; their order differs.
     """
 
     def __init__(self, lengths: Sequence[int], tokens: int, *, seed: int, process: int = 0, processes: int = 1) -> None:
@@ -184,31 +133,15 @@ class TokenBatchSampler(_SharedBatches):
                 self.batches.append([index])
         super().__init__(len(self.batches), seed=seed, process=process, processes=processes)
 
-    def _of_epoch(self) -> list[list[int]]:
+    def _order_batches(self) -> list[list[int]]:
         order = np.random.default_rng([self.seed, 1 + self.epoch]).permutation(self.num_batches)
         return [self.batches[index] for index in order]
 
 
 class WindowBatchSampler:
-    """Batches of grouped examples: several groups at a time are shuffled together, and sorted by length in pools.
+    """Batches of consecutive groups of examples: each window of groups is shuffled, and sorted by length in pools.
 
-    Which groups share a window is drawn once, so that every epoch has the same number of batches; each epoch has the
-    windows, and the examples and batches within them, in another order. Each process takes every k-th batch; a few
-    batches come twice if their number is not a multiple of that of the processes.
-
-    Args:
-        lengths: length of every example.
-        group_sizes: number of examples of each group; the examples of a group are consecutive.
-        batch_size: examples per batch; the last batch of a window may be smaller.
-        window: maximum number of examples that are shuffled together, in whole groups, at least one.
-        seed: random seed of the order.
-        process: index of this process.
-        processes: how many processes share the epoch.
-
-    Example:
-        >>> sampler = WindowBatchSampler([3, 9, 3, 9, 5], [2, 2, 1], batch_size=2, window=4, seed=1)
-        >>> len(sampler), sorted(sum(sampler, []))
-        (3, [0, 1, 2, 3, 4])
+    Windows are drawn once, so that every epoch has as many batches; their order, and that within them, differs.
     """
 
     def __init__(
@@ -245,10 +178,12 @@ class WindowBatchSampler:
     def __iter__(self) -> Iterator[list[int]]:
         # Every process must take as many steps as the others, or they would wait for each other forever.
         missing = len(self) * self.processes - self.num_batches
-        batches = itertools.chain(self._of_epoch(), itertools.islice(itertools.cycle(self._of_epoch()), missing))
+        batches = itertools.chain(
+            self._order_batches(), itertools.islice(itertools.cycle(self._order_batches()), missing)
+        )
         return itertools.islice(batches, self.process, None, self.processes)
 
-    def _of_epoch(self) -> Iterator[list[int]]:
+    def _order_batches(self) -> Iterator[list[int]]:
         generator = np.random.default_rng([self.seed, 1 + self.epoch])
         for number in generator.permutation(len(self.windows)).tolist():
             rows = np.concatenate([np.arange(start, end) for start, end in self.windows[number]])

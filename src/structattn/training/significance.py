@@ -97,34 +97,12 @@ def compare_answers(
     samples: int = 10_000,
     seed: int = 0,
 ) -> Significance:
-    """Test the difference of two systems on the same examples.
-
-    Args:
-        metric: what is compared.
-        gold: the true answer of every example.
-        first: the answers of one system, one array for each seed.
-        second: likewise for the other system.
-        samples: number of resamples of each test.
-        seed: random seed of the resampling.
-
-    Raises:
-        ValueError: if a system has no answers, or ``samples`` is below 1.
-
-    Example:
-        >>> from structattn.tasks import metric
-        >>> gold = np.array(["a", "b"] * 50)
-        >>> always_a, right = np.array(["a"] * 100), gold
-        >>> result = compare_answers(metric("accuracy"), gold, first=[always_a], second=[right], samples=999)
-        >>> result.difference, result.bootstrap_p, result.randomisation_p
-        (0.5, 0.001, 0.001)
-    """
+    """``compare_pooled`` on a single data set."""
     return compare_pooled([Answers(metric, gold, first, second)], samples=samples, seed=seed)
 
 
 def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed: int = 0) -> Significance:
-    """Test the mean difference of two systems over several data sets.
-
-    ``mean_d (second_d - first_d)``: with one data set this is ``compare_answers``.
+    """Test the mean difference of two systems over one or several data sets, ``mean_d (second_d - first_d)``.
 
     Args:
         data_sets: the answers of both systems on each.
@@ -132,7 +110,8 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
         seed: random seed of the resampling.
 
     Raises:
-        ValueError: as for ``bootstrap_pooled``.
+        ValueError: if there is no data set, a system has no answers to one, ``samples`` is below 1, or greater is
+            better for the metric of one data set and worse for that of another.
 
     Example:
         >>> from structattn.tasks import metric
@@ -146,31 +125,13 @@ def compare_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed:
     if any(len(data_set.first) != len(data_set.second) for data_set in data_sets):
         return tested
     swapped = np.mean(
-        [_swapped(data_set, samples, [seed, number]) for number, data_set in enumerate(data_sets)], axis=0
+        [_swap_answers(data_set, samples, [seed, number]) for number, data_set in enumerate(data_sets)], axis=0
     )
-    return replace(tested, randomisation_p=_p_value(np.abs(swapped) >= _extreme(data_sets, tested.difference)))
+    return replace(tested, randomisation_p=_p_value(np.abs(swapped) >= _find_extreme(data_sets, tested.difference)))
 
 
 def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, seed: int = 0) -> Significance:
-    """The bootstrap of ``compare_pooled`` alone, in about half the time: ``randomisation_p`` is ``None``.
-
-    Args:
-        data_sets: the answers of both systems on each.
-        samples: number of resamples.
-        seed: random seed of the resampling.
-
-    Raises:
-        ValueError: if there is no data set, a system has no answers to one, ``samples`` is below 1, or greater is
-            better for the metric of one data set and worse for that of another.
-
-    Example:
-        >>> from structattn.tasks import metric
-        >>> gold = np.array(["a", "b"] * 50)
-        >>> better = Answers(metric("accuracy"), gold, first=[np.full(100, "a")], second=[gold])
-        >>> result = bootstrap_pooled([better], samples=999)
-        >>> (result.difference, result.bootstrap_p, result.randomisation_p)
-        (0.5, 0.001, None)
-    """
+    """The bootstrap of ``compare_pooled`` alone, in about half the time: ``randomisation_p`` is ``None``."""
     (tested,) = bootstrap_family([data_sets], samples=samples, seed=seed)
     return tested
 
@@ -178,15 +139,18 @@ def bootstrap_pooled(data_sets: Sequence[Answers], *, samples: int = 10_000, see
 def bootstrap_family(
     comparisons: Sequence[Sequence[Answers]], *, samples: int = 10_000, seed: int = 0
 ) -> list[Significance]:
-    """``bootstrap_pooled`` for several comparisons, with the examples drawn once for all of them.
+    """The bootstrap of ``compare_pooled`` for several comparisons, with the examples drawn once for all of them.
 
     Args:
         comparisons: for each comparison, the answers of its two systems on every data set.
         samples: number of resamples.
         seed: random seed of the resampling.
 
+    Returns:
+        The significance of each comparison, without ``randomisation_p``.
+
     Raises:
-        ValueError: as for ``bootstrap_pooled``.
+        ValueError: as ``compare_pooled``.
 
     Example:
         >>> from structattn.tasks import metric
@@ -206,11 +170,11 @@ def bootstrap_family(
             together.setdefault((number, len(data_set.gold)), []).append((index, data_set))
     differences = [[np.zeros(0)] * len(data_sets) for data_sets in comparisons]
     for (number, _), members in together.items():
-        drawn = _drawn([data_set for _, data_set in members], samples, [seed, number])
+        drawn = _draw_differences([data_set for _, data_set in members], samples, [seed, number])
         for (index, _), drawn_differences in zip(members, drawn, strict=True):
             differences[index][number] = drawn_differences
     return [
-        _tested(data_sets, np.mean(drawn, axis=0)) for data_sets, drawn in zip(comparisons, differences, strict=True)
+        _test_mean(data_sets, np.mean(drawn, axis=0)) for data_sets, drawn in zip(comparisons, differences, strict=True)
     ]
 
 
@@ -225,27 +189,27 @@ def _check(data_sets: Sequence[Answers], samples: int) -> None:
         raise ValueError(f"expected {expected}, got {names}")
 
 
-def _tested(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -> Significance:
+def _test_mean(data_sets: Sequence[Answers], drawn: Float[np.ndarray, " sample"]) -> Significance:
     """The significance of the mean difference over the data sets, from its values on drawn examples."""
     difference = float(np.mean([data_set.difference for data_set in data_sets]))
     low, high = np.quantile(drawn, [0.025, 0.975])
     # Under the null hypothesis the bootstrap's differences would scatter around zero, not around the one observed.
-    bootstrap_p = _p_value(np.abs(drawn - difference) >= _extreme(data_sets, difference))
+    bootstrap_p = _p_value(np.abs(drawn - difference) >= _find_extreme(data_sets, difference))
     return Significance(difference, float(low), float(high), bootstrap_p, randomisation_p=None)
 
 
-def _extreme(data_sets: Sequence[Answers], difference: float) -> float:
+def _find_extreme(data_sets: Sequence[Answers], difference: float) -> float:
     """The difference from which a resample is as extreme as the data, with a margin for rounding of the scores."""
     return abs(difference) - 1e-12 * max(abs(mean) for data_set in data_sets for mean in data_set.means)
 
 
-def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[Float[np.ndarray, " sample"]]:
+def _draw_differences(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[Float[np.ndarray, " sample"]]:
     """Differences on drawn examples, which all these comparisons share, and on drawn seeds."""
     # Separate from the generator of the examples, so that the same examples are drawn for any number of seeds.
     generators = [_generator(seed, 2) for _ in many]
     measured = [data_set.metric.of_systems(data_set.gold, [*data_set.second, *data_set.first]) for data_set in many]
     blocks: list[list[np.ndarray]] = [[] for _ in many]
-    for weights in _resamples(len(many[0].gold), samples, tuple(seed)):
+    for weights in _resample(len(many[0].gold), samples, tuple(seed)):
         for data_set, generator, values_of, block in zip(many, generators, measured, blocks, strict=True):
             values = values_of(weights)
             count = len(data_set.second)
@@ -254,7 +218,7 @@ def _drawn(many: Sequence[Answers], samples: int, seed: Sequence[int]) -> list[F
     return [np.concatenate(block) for block in blocks]
 
 
-def _swapped(data_set: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
+def _swap_answers(data_set: Answers, samples: int, seed: Sequence[int]) -> Float[np.ndarray, " sample"]:
     """Differences after exchanging the answers to a random half of the examples.
 
     The answers of both systems are concatenated; weights choose one of the two answers for every example.
@@ -262,7 +226,7 @@ def _swapped(data_set: Answers, samples: int, seed: Sequence[int]) -> Float[np.n
     both = [np.concatenate(pair) for pair in zip(data_set.first, data_set.second, strict=True)]
     values_of = data_set.metric.of_systems(np.concatenate([data_set.gold, data_set.gold]), both)
     blocks = []
-    for swap in _swaps(len(data_set.gold), samples, _generator(seed, 1)):
+    for swap in _draw_swaps(len(data_set.gold), samples, _generator(seed, 1)):
         stayed, taken = np.concatenate([1 - swap, swap], axis=1), np.concatenate([swap, 1 - swap], axis=1)
         blocks.append(np.mean(values_of(taken), axis=0) - np.mean(values_of(stayed), axis=0))
     return np.concatenate(blocks)
@@ -289,17 +253,17 @@ def _p_value(as_extreme: np.ndarray) -> float:
     return float((1 + as_extreme.sum()) / (1 + len(as_extreme)))
 
 
-def _resamples(examples: int, samples: int, seed: tuple[int, ...]) -> Iterator[Float[np.ndarray, "sample example"]]:
+def _resample(examples: int, samples: int, seed: tuple[int, ...]) -> Iterator[Float[np.ndarray, "sample example"]]:
     """How often each example was drawn, the same for all systems with this number of examples."""
     if examples * samples > _KEPT:
         generator = _generator(seed, 0)
         return _in_blocks(lambda start, end: _draw(end - start, examples, generator, np.float64), examples, samples)
-    counts = _kept(examples, samples, seed)
+    counts = _draw_once(examples, samples, seed)
     return _in_blocks(lambda start, end: counts[start:end].astype(np.float64), examples, samples)
 
 
 @functools.lru_cache(maxsize=4)
-def _kept(examples: int, samples: int, seed: tuple[int, ...]) -> UInt8[np.ndarray, "sample example"]:
+def _draw_once(examples: int, samples: int, seed: tuple[int, ...]) -> UInt8[np.ndarray, "sample example"]:
     """The counts, kept for the next comparisons; the probability of a count above 255 is below 1e-500."""
     drawn = _draw(samples, examples, _generator(seed, 0), np.uint8)
     drawn.flags.writeable = False
@@ -320,7 +284,7 @@ def _draw(
     return counts
 
 
-def _swaps(
+def _draw_swaps(
     examples: int, samples: int, generator: np.random.Generator
 ) -> Iterator[Float[np.ndarray, "sample example"]]:
     """One where an example's answers are exchanged, zero elsewhere."""

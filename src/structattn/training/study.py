@@ -34,14 +34,9 @@ _RANGE = {"low", "high", "step", "log"}
 
 @dataclass(frozen=True)
 class Trial:
-    """One trial of a study.
+    """One trial of a study: the value of each option, and the main metric of the task on the development data.
 
-    Attributes:
-        number: number of the trial, counted from 0.
-        values: the value chosen for each option.
-        metric: the main metric of the task on the development data.
-        seconds: training time.
-        is_best: whether no earlier trial was as good.
+    ``is_best`` if no earlier trial was as good; ``seconds`` is training time.
     """
 
     number: int
@@ -81,7 +76,7 @@ def sweep(
         raise ConfigError(f"folds: expected none in a sweep, which has no cross-validation, got {config.folds}")
     if trials < 1:
         raise ConfigError(f"trials: expected at least 1, got {trials}")
-    distributions = _distributions(space)
+    distributions = _make_distributions(space)
     lowest = {name: values[0] if isinstance(values, list) else values["low"] for name, values in space.items()}
     task = plan_run(RunConfig.from_dict(with_values(config, lowest).to_dict())).task
     optuna = require("optuna", "sweep")
@@ -96,7 +91,7 @@ def sweep(
             direction="maximize" if metric.greater_is_better else "minimize",
         )
     described = json.loads(json.dumps({"sampler": sampler, "space": space, "config": plain_values(config)}))
-    rows = _rows(out / STUDY, described)
+    rows = _read_rows(out / STUDY, described)
     num_earlier, best = len(rows), None
     best_rank = (False, 0.0)
     for number in range(trials):
@@ -131,11 +126,7 @@ def sweep(
 
 
 def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
-    """The space of a YAML file: options by their dotted names.
-
-    Raises:
-        ConfigError: for anything that is not a list or a range; the message names the file.
-    """
+    """The space of a YAML file: options by their dotted names, each a list or a range; an error names the file."""
     space = read_yaml(path)
     with naming(path):
         for name, dimension in space.items():
@@ -144,16 +135,7 @@ def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 def with_values(config: RunConfig, values: Mapping[str, Any]) -> RunConfig:
-    """A configuration with other values for options, which are named as on the command line.
-
-    Raises:
-        ConfigError: for an option that it does not have, or a value out of range.
-
-    Example:
-        >>> config = with_values(RunConfig("trec", "disan"), {"options.dim": 8, "optimization.epochs": 3})
-        >>> config.options, config.optimization.epochs
-        ({'dim': 8}, 3)
-    """
+    """A configuration with other values for options, named as on the command line, such as ``optimization.epochs``."""
     for name, value in values.items():
         config = _with_value(config, name.split("."), value, name)
     return config
@@ -203,7 +185,7 @@ def _is_ordered(bounds: Mapping[str, Any]) -> bool:
     return low < high and (not log or (low > 0 and step is None)) and (step is None or step > 0)
 
 
-def _distributions(space: Mapping[str, Any]) -> dict[str, Any]:
+def _make_distributions(space: Mapping[str, Any]) -> dict[str, Any]:
     if not space:
         raise ConfigError("sweep: expected at least one option to search")
     for name, dimension in space.items():
@@ -220,7 +202,7 @@ def _distributions(space: Mapping[str, Any]) -> dict[str, Any]:
     return distributions
 
 
-def _rows(file: Path, described: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _read_rows(file: Path, described: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The trials of a study so far."""
     if not file.is_file():
         return []
