@@ -1,7 +1,7 @@
 """Habits of the code that a test counts: nouns as names, short docstrings inside; ``python tests/habits.py`` lists.
 
-A name is public if a package exports it in ``__all__``; so are the methods of a public class. Everything else is
-internal, whatever its first letter.
+A name is public if a package exports it in ``__all__``, or if the signature or the bases of what is exported mention
+it: users hold its values. So are the methods of a public class. Everything else is internal, whatever its first letter.
 """
 
 import ast
@@ -45,6 +45,12 @@ def names(path: Path) -> collections.Counter[str]:
     return collections.Counter(node.id for node in ast.walk(tree) if isinstance(node, ast.Name))
 
 
+def functions(path: Path) -> set[str]:
+    """The names of its functions and methods."""
+    nodes = ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+    return {node.name for node in nodes if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)}
+
+
 def exported() -> set[str]:
     """The public names of all packages."""
     exports: set[str] = set()
@@ -53,6 +59,37 @@ def exported() -> set[str]:
             if isinstance(node, ast.Assign) and any(ast.unparse(target) == "__all__" for target in node.targets):
                 exports |= set(ast.literal_eval(node.value))
     return exports
+
+
+def public_names(exports: set[str]) -> set[str]:
+    """The names that signatures and bases of these functions and classes mention, and those that these mention."""
+    mentions: dict[str, set[str]] = {}
+    for path in files():
+        for node in ast.parse(path.read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.FunctionDef | ast.ClassDef):
+                mentions.setdefault(node.name, set()).update(_mentions(node))
+    public, further = set(exports), set(exports)
+    while further:
+        further = set().union(*(mentions.get(name, ()) for name in further)) & set(mentions) - public
+        public |= further
+    return public
+
+
+def _mentions(node: ast.AST) -> Iterator[str]:
+    """The names in the annotations of a function, or in the bases, fields and public methods of a class."""
+    if isinstance(node, ast.FunctionDef):
+        annotations = [
+            node.returns,
+            *(argument.annotation for argument in ast.walk(node.args) if isinstance(argument, ast.arg)),
+        ]
+        parts = [part for part in annotations if part is not None]
+    elif isinstance(node, ast.ClassDef):
+        parts = [*node.bases, *(child.annotation for child in node.body if isinstance(child, ast.AnnAssign))]
+        for child in node.body:
+            if isinstance(child, ast.FunctionDef) and not child.name.startswith("_"):
+                yield from _mentions(child)
+    for part in parts:
+        yield from (name.id for name in ast.walk(part) if isinstance(name, ast.Name))
 
 
 def internal_docstrings(path: Path, exports: set[str]) -> Iterator[Docstring]:
@@ -66,30 +103,44 @@ def _docstrings(node: ast.AST, file: str, exports: set[str], is_public: bool) ->
             yield from _docstrings(child, file, exports, is_public)
             continue
         inside = isinstance(node, ast.ClassDef) and is_public
-        public = not child.name.startswith("_") and (inside or child.name in exports or child.name in PRINTED)
+        is_special = child.name.startswith("__") and child.name.endswith("__")
+        public = (is_special or not child.name.startswith("_")) and (
+            inside or child.name in exports or child.name in PRINTED
+        )
         if not public and (docstring := ast.get_docstring(child)):
             yield Docstring(file, child.name, len(docstring.splitlines()))
         yield from _docstrings(child, file, exports, public and isinstance(child, ast.ClassDef))
 
 
-def main(packages: list[str]) -> None:
-    exports = exported()
-    total: collections.Counter[str] = collections.Counter()
+class Measures(NamedTuple):
+    """What a test counts in one file."""
+
+    path: Path
+    names: int
+    pronouns: dict[str, int]
+    long_docstrings: list[Docstring]
+
+
+def measure() -> Iterator[Measures]:
+    """The measures of each file."""
+    public = public_names(exported())
     for path in files():
-        room = path.relative_to(PACKAGE).parts[0]
-        mentioned = names(path)
-        pronouns = {name: count for name, count in mentioned.items() if name in PRONOUNS}
-        long = [one for one in internal_docstrings(path, exports) if one.lines > MAX_INTERNAL_LINES]
-        total["names"] += mentioned.total()
-        total["pronouns"] += sum(pronouns.values())
-        total["docstrings"] += len(long)
-        total["lines over"] += sum(docstring.lines - MAX_INTERNAL_LINES for docstring in long)
-        if room in packages:
-            print(path.relative_to(PACKAGE), *(f"{name}={count}" for name, count in pronouns.items()))
-            print(*(f"    {docstring.name}: {docstring.lines} lines" for docstring in long), sep="\n")
-    print(f"{total['pronouns']} of {total['names']} names are pronouns; ", end="")
-    print(f"{total['docstrings']} internal docstrings are too long, by {total['lines over']} lines in all; ", end="")
-    print(f"{len(exports)} names are exported")
+        mentions = names(path)
+        pronouns = {name: count for name, count in mentions.items() if name in PRONOUNS}
+        long = [docstring for docstring in internal_docstrings(path, public) if docstring.lines > MAX_INTERNAL_LINES]
+        yield Measures(path.relative_to(PACKAGE), mentions.total(), pronouns, long)
+
+
+def main(packages: list[str]) -> None:
+    measures = list(measure())
+    for file in measures:
+        if file.path.parts[0] in packages:
+            print(file.path, *(f"{name}={count}" for name, count in file.pronouns.items()))
+            print(*(f"    {docstring.name}: {docstring.lines} lines" for docstring in file.long_docstrings), sep="\n")
+    pronouns = sum(sum(file.pronouns.values()) for file in measures)
+    print(f"{pronouns} of {sum(file.names for file in measures)} names are pronouns; ", end="")
+    print(f"{sum(len(file.long_docstrings) for file in measures)} internal docstrings are too long; ", end="")
+    print(f"{len(exported())} names are exported")
 
 
 if __name__ == "__main__":

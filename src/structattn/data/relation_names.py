@@ -161,19 +161,7 @@ def _labelled_kinds() -> str:
 
 
 def parse_mask(name: str, *, unknown_is_matrix: bool = False) -> RelationName:
-    """Parse the name of a relation that says which keys a query may attend to.
-
-    Args:
-        name: the name, see `parse_relation`.
-        unknown_is_matrix: whether any other name without a colon is that of a matrix, as if it began with ``matrix:``.
-
-    Raises:
-        ConfigError: for an unknown relation, and for a distance, which forbids nothing.
-
-    Example:
-        >>> parse_mask("ancestor").kind
-        'ancestor'
-    """
+    """Parse the name of a relation that says which keys a query may attend to, which a distance does not."""
     parsed = parse_relation(name, unknown_is_matrix=unknown_is_matrix)
     if parsed.is_distance:
         raise ConfigError(f"relation {name!r} is a distance, which forbids nothing; expected one such as span or arc")

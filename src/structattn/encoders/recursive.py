@@ -18,22 +18,7 @@ from structattn.layers.tree_cells import ChildSumTreeLSTM, ConstituencyTreeLSTM
 class RecursiveNetwork(nn.Module):
     """The contextualizer: a cell run over the trees of a batch, from the words to the roots.
 
-    Args:
-        cell: ``(states of words, trees) -> states of nodes``.
-        structure: which trees of the batch the cell runs over.
-        dropout: applied to the words' states.
-
-    Raises:
-        MissingStructure: in ``forward``, if a sentence has no such tree.
-
-    Example:
-        >>> import structattn as sa, torch
-        >>> sentence = sa.Sentence(["dogs", "bark"], dependency=sa.DependencyTree([2, 0]))
-        >>> batch = sa.collate([sentence], sa.Vocabulary(["bark", "dogs"]))
-        >>> encoding = RecursiveNetwork(ChildSumTreeLSTM(4, 3), "dependency")(torch.ones(1, 2, 4), batch)
-        >>> encoding.states.shape, encoding.pool_mask
-        (torch.Size([1, 2, 3]), tensor([[False,  True]]))
-    """
+    ``structure`` names the trees; a sentence without one raises ``MissingStructure``."""
 
     def __init__(
         self, cell: nn.Module, structure: Literal["dependency", "constituency"], *, dropout: float = 0.0
@@ -44,12 +29,7 @@ class RecursiveNetwork(nn.Module):
         self.dropout = nn.Dropout(dropout)
 
     def forward(self, states: Float[Tensor, "batch word dim"], batch: SentenceBatch) -> Encoding:
-        """A state for every node, words first; the pooler reads the roots.
-
-        Args:
-            states: the words.
-            batch: the sentences, each with a tree.
-        """
+        """A state for every node, words first; the pooler reads the roots."""
         trees = batch.require(self.structure, wanted_by=f"RecursiveNetwork({self.structure!r})")
         return Encoding(self.cell(self.dropout(states), trees), trees.mask, pool_mask=trees.roots())
 

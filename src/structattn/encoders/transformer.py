@@ -117,17 +117,7 @@ class NormFirst(nn.Module):
 
 
 class NormLast(nn.Module):
-    """``LayerNorm(x + dropout(f(x)))`` (Vaswani et al. 2017).
-
-    Args:
-        dim: width of the states.
-        dropout: on the update.
-
-    Example:
-        >>> import torch
-        >>> NormLast(2)(torch.tensor([1.0, 3.0]), lambda states: 0 * states)
-        tensor([-1.0000,  1.0000], grad_fn=...)
-    """
+    """``LayerNorm(x + dropout(f(x)))`` (Vaswani et al. 2017)."""
 
     def __init__(self, dim: int, *, dropout: float = 0.0) -> None:
         super().__init__()

@@ -5,6 +5,7 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from structattn.layers.additive_scores import AdditiveScores
     from structattn.layers.attention import MultiHeadAttention
     from structattn.layers.chain_scorer import ChainScorer, StepReader, binary_potentials, unary_potentials
     from structattn.layers.decoder_attention import CausalAttention, CrossAttention, TreeCrossAttention, WindowAttention
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
         SoftmaxSelection,
         TwoStateChain,
     )
-    from structattn.layers.span_scorer import SpanScorer
+    from structattn.layers.span_scorer import PhraseReader, SpanScorer
     from structattn.layers.structured_attention import (
         GumbelNoise,
         PartDistribution,
@@ -32,17 +33,20 @@ if TYPE_CHECKING:
         straight_through_argmax,
     )
     from structattn.layers.tree_attention import HierarchicalAccumulation, TreeAttention
-    from structattn.layers.tree_cells import ChildAttention
+    from structattn.layers.tree_cells import ChildAttention, ChildSumTreeLSTM, ConstituencyTreeLSTM
     from structattn.layers.word_embedding import WordEmbedding
 
 __all__ = [
     "LSTM",
     "AdditivePooling",
+    "AdditiveScores",
     "AttentivePooling",
     "CausalAttention",
     "ChainScorer",
     "ChildAttention",
+    "ChildSumTreeLSTM",
     "Concat",
+    "ConstituencyTreeLSTM",
     "CountedPositions",
     "CrossAttention",
     "DependencyScorer",
@@ -56,6 +60,7 @@ __all__ = [
     "MeanPooling",
     "MultiHeadAttention",
     "PartDistribution",
+    "PhraseReader",
     "ProjectedFusionGate",
     "SegmentationScorer",
     "SelectionReader",

@@ -18,13 +18,7 @@ from structattn.layers.linear import glorot_linear
 
 
 class SinusoidalPositions(nn.Module):
-    """Adds the sinusoid of its position to every state (Vaswani et al. 2017, section 3.5): ``states_i + sinusoid(i)``.
-
-    Example:
-        >>> SinusoidalPositions()(torch.zeros(1, 2, 4))
-        tensor([[[0.0000, 1.0000, 0.0000, 1.0000],
-                 [0.8415, 0.5403, 0.0100, 0.9999]]])
-    """
+    """``states_i + sinusoid(i)``: positions as Vaswani et al. (2017), section 3.5."""
 
     def forward(self, states: Float[Tensor, "batch word dim"]) -> Float[Tensor, "batch word dim"]:
         """Add the positions to states; padding receives them too and must be masked afterwards."""

@@ -239,7 +239,7 @@ class StructuredAttention(nn.Module):
     ===================  =========================================================  ============================
     heads of words       `DependencyScorer`, trees or independent heads (3.2, 4.1)  `HeadReader`
     segments of words    `SegmentationScorer`, a two-state chain (3.1, 4.2)         `SelectionReader`
-    phrases around       `SpanScorer`, binary trees                                 ``PhraseReader``
+    phrases around       `SpanScorer`, binary trees                                 `PhraseReader`
     a sequence of facts  `ChainScorer`, a chain over steps (4.3)                    `StepReader`
     ===================  =========================================================  ============================
 

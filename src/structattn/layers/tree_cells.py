@@ -135,7 +135,7 @@ class ChildAttention(nn.Module):
     of a right child; an only child is a left child.
 
     Not from a paper. The bounded, feature-wise softmax is DiSAN's (Shen et al. 2018, section on the masked
-    self-attention); children and their order are treated as in :class:``ConstituencyTreeLSTM``, whose forget gates read
+    self-attention); children and their order are treated as in :class:`ConstituencyTreeLSTM`, whose forget gates read
     the same states. Here the weights of the children and the candidate sum to one, so a feature can be kept, chosen
     from one child or composed, every state stays within the cube of the words' states, and no separate memory cell is
     needed.

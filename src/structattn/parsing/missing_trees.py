@@ -21,33 +21,9 @@ STRUCTURES = ("dependency", "constituency")
 
 
 class MissingTrees:
-    """Adds a parser's trees to the sentences of examples that have none.
+    """Adds a parser's trees to sentences that have none, and phrases from them; trees and tags that are there stay.
 
-    Phrase trees follow from the dependencies, see ``ConstituencyTree.from_dependency``. Sentences keep the trees and
-    the tags that they have. The parser is loaded for the first sentence without a dependency tree; it runs on the CPU,
-    so that it finds the same trees wherever the model runs.
-
-    Args:
-        name: the parser, as ``load_parser`` takes it.
-        version: the expected version; a different one is used with a warning.
-        cache: a file that keeps parses by text, parser and version, created if missing.
-        trusted: whether the parser may be loaded. Third-party code may not if only a model folder names it.
-        structures: the kinds of trees that sentences need, ``dependency`` and ``constituency``.
-
-    Attributes:
-        count: how many sentences were given trees.
-
-    Example:
-        >>> import structattn as sa
-        >>> hush = sa.Sentence(["hush"], dependency=sa.DependencyTree([0]))
-        >>> add_trees = MissingTrees("en")
-        >>> (example,) = add_trees([sa.Example((sa.Sentence(["Kids", "wash", "their", "hands"]), hush), "0")])
-        >>> [sentence.dependency.heads for sentence in example.sentences], add_trees.count
-        ([(2, 0, 4, 2), (0,)], 1)
-        >>> (phrases,) = MissingTrees("en", structures=["constituency"])([example])
-        >>> phrases.sentences[0].constituency.to_brackets()
-        '(root Kids wash (obj their hands))'
-    """
+    Loaded at the first such sentence, on the CPU: the same trees wherever the model runs. ``cache`` keeps parses."""
 
     def __init__(
         self,
@@ -68,12 +44,7 @@ class MissingTrees:
 
     @property
     def parser(self) -> "Parser":
-        """The parser.
-
-        Raises:
-            ConfigError: for an unknown parser, or one that is not trusted.
-            MissingExtra: if the parser's package is not installed.
-        """
+        """The parser; a ``ConfigError`` if it is unknown or not trusted, ``MissingExtra`` if it is not installed."""
         if self._parser is None:
             from structattn.parsing.parsers import load_parser
 
@@ -109,12 +80,7 @@ class MissingTrees:
         return f"trees: {self.count:,} {sentences} had none; found by {name}, {cached}"
 
     def log(self, logger: logging.Logger, option: str) -> None:
-        """Log the summary, if there were trees to add.
-
-        Args:
-            logger: where to.
-            option: the option of the command line that names another parser.
-        """
+        """Log the summary, if there were trees to add, with the option that names another parser."""
         if self.count:
             logger.info("%s (%s names another, or none)", self.summary, option)
 

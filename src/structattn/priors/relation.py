@@ -85,19 +85,7 @@ def import_prior(name: str) -> Prior | None:
 
 
 def mask_prior(name: str) -> Prior:
-    """The prior that allows the pairs of a relation, or a prior of your own.
-
-    Args:
-        name: the relation, see `structattn.data.parse_relation`; or ``module:name`` of a prior, an instance or a class
-            without required options.
-
-    Raises:
-        ConfigError: for an unknown relation, or a distance.
-
-    Example:
-        >>> mask_prior("forward"), mask_prior("arc+self")
-        (Forward(include_self=True), Relation('arc+self', as_mask=True))
-    """
+    """The prior that allows the pairs of a relation, or ``module:name`` of a prior of your own, instance or class."""
     if (prior := import_prior(name)) is not None:
         return prior
     parsed = parse_mask(name)
@@ -106,20 +94,9 @@ def mask_prior(name: str) -> Prior:
 
 
 def preference_prior(name: str, *, missing: Literal["error", "none", "word"] = "error") -> Prior:
-    """The prior that prefers the pairs of a relation, or nearby words if it is a distance; or a prior of your own.
+    """The prior that prefers the pairs of a relation, or nearby words if it is a distance; or ``module:name``.
 
-    Args:
-        name: the relation, see `structattn.data.parse_relation`; or ``module:name`` of a prior, an instance or a class
-            without required options.
-        missing: for a tree distance, what to do with a sentence without a tree; see `DependencyDistance`.
-
-    Raises:
-        ConfigError: for an unknown relation.
-
-    Example:
-        >>> preference_prior("dependency_distance"), preference_prior("head:nsubj")
-        (DependencyDistance(missing='error'), Relation('head:nsubj', as_mask=False))
-    """
+    ``missing`` says what a tree distance does with a sentence without a tree; see `DependencyDistance`."""
     if (prior := import_prior(name)) is not None:
         return prior
     match parse_relation(name).kind:

@@ -152,17 +152,7 @@ class WordDistance(SequencePrior):
 
 
 def alibi_slopes(num_heads: int) -> tuple[float, ...]:
-    """The slopes of ALiBi (Press et al. 2022): ``2^(-8 t / num_heads)`` for ``t = 1..num_heads``.
-
-    Used as an ``alpha`` for every head, they make ``alpha * WordDistance()`` a two-sided ALiBi.
-
-    Args:
-        num_heads: number of heads.
-
-    Example:
-        >>> alibi_slopes(4)
-        (0.25, 0.0625, 0.015625, 0.00390625)
-    """
+    """ALiBi's slopes (Press et al. 2022), ``2^(-8 t / num_heads)``, as ``alpha`` of every head."""
     return tuple(2.0 ** (-8.0 * number / num_heads) for number in range(1, num_heads + 1))
 
 
