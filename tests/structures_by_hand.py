@@ -1,12 +1,9 @@
-"""The brute-force twin of `structattn.distributions`: every structure written down, every sum taken over the list."""
+"""Every structure of the families of `structattn.distributions`, written down, and the table of the families."""
 
 import itertools
-import signal
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
-import pytest
 import torch
 from torch import Tensor
 
@@ -16,47 +13,12 @@ from structattn.distributions import (
     LinearChainCRF,
     NonProjectiveDependencyCRF,
     SemiMarkovCRF,
-    StructuredDistribution,
 )
+from structattn.testing import Family
 
 STATES = 3
 LABELS = 2
 MAX_WIDTH = 3
-
-
-class Enumerated:
-    """A distribution over a list of structures: ``used (structure, part)``, ``scores (..., part)``."""
-
-    def __init__(self, used: Tensor, scores: Tensor) -> None:
-        finite = scores.masked_fill(scores == -torch.inf, 0)
-        forbidden = (scores == -torch.inf).double() @ used.T
-        self.used = used
-        self.values = (finite @ used.T).masked_fill(forbidden > 0, -torch.inf)
-
-    def log_partition(self) -> Tensor:
-        return self.values.logsumexp(-1)
-
-    def probabilities(self) -> Tensor:
-        return self.values.softmax(-1).nan_to_num(0)
-
-    def marginals(self) -> Tensor:
-        return self.probabilities() @ self.used
-
-    def entropy(self) -> Tensor:
-        return torch.special.entr(self.probabilities()).sum(-1)
-
-    def cross_entropy(self, other: "Enumerated") -> Tensor:
-        log_q = (other.values - other.log_partition().unsqueeze(-1)).nan_to_num(nan=-torch.inf, neginf=-torch.inf)
-        p = self.probabilities()
-        return -torch.where(p > 0, p * log_q, 0).sum(-1)
-
-    def log_count(self) -> Tensor:
-        return (self.values > -torch.inf).double().sum(-1).log()
-
-    def topk_scores(self, count: int) -> Tensor:
-        best = self.values.sort(-1, descending=True).values[..., :count]
-        missing = best.new_full((*best.shape[:-1], count - best.shape[-1]), -torch.inf)
-        return torch.cat([best, missing], -1).movedim(-1, 0)
 
 
 def is_tree(heads: tuple[int, ...]) -> bool:
@@ -113,65 +75,6 @@ def one_hot_rows(shape: tuple[int, ...], structures: list[list[tuple[int, ...]]]
     return used
 
 
-@dataclass(frozen=True)
-class Family:
-    """A family of distributions, as the laws see it; a new one inherits all of them by an entry in `FAMILIES`."""
-
-    #: Names the tests of the family.
-    name: str
-    #: For ``n`` words, the shapes of the potentials of one sentence: its arrays of scores, without batch axes.
-    shapes: Callable[[int], list[tuple[int, ...]]]
-    #: ``build(*potentials, lengths=None, validate_args=None)`` makes a distribution, with the options below.
-    build: Callable[..., StructuredDistribution]
-    #: Every structure of a sentence of ``length`` words, by brute force: for each potential of ``n >= length`` words,
-    #: ``list_parts(length, n)`` has a tensor of 0 and 1, ``(structure, *shape)``. The laws call it for up to 5 words.
-    list_parts: Callable[[int, int], list[Tensor]]
-    #: The number of structures of ``n >= 1`` words, in closed form or by a recursion: the laws call it for 50 words, of
-    #: which no enumeration comes to an end. Call `count` instead, which fails after some seconds.
-    counts: Callable[[int], int]
-    #: The options that ``build`` sets, as the ``repr`` of the distribution shows them, in its order.
-    options: Mapping[str, object] = field(default_factory=dict)
-    #: Which potentials all sentences of a batch share.
-    shared: Sequence[int] = ()
-
-    def count(self, n: int, *, seconds: float = 10.0) -> int:
-        """The number of structures of ``n`` words; a failure with a message if ``counts`` takes too long."""
-
-        def fail(*_: object) -> None:
-            pytest.fail(
-                f"`counts` of the family {self.name!r} took more than {seconds} seconds for {n} words: "
-                "expected a closed form or a recursion, not an enumeration"
-            )
-
-        if not hasattr(signal, "setitimer") or threading.current_thread() is not threading.main_thread():
-            return self.counts(n)
-        previous = signal.signal(signal.SIGALRM, fail)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
-        try:
-            return self.counts(n)
-        finally:
-            signal.setitimer(signal.ITIMER_REAL, 0)
-            signal.signal(signal.SIGALRM, previous)
-
-    def random(self, n: int, *batch: int, seed: int = 0, spread: float = 2.0, forbidden: float = 0.0) -> list[Tensor]:
-        generator = torch.Generator().manual_seed(seed)
-        potentials = []
-        for index, shape in enumerate(self.shapes(n)):
-            axes = () if index in self.shared else batch
-            scores = spread * torch.randn(*axes, *shape, generator=generator, dtype=torch.float64)
-            mask = torch.rand(scores.shape, generator=generator) < forbidden
-            potentials.append(scores.masked_fill(mask, -torch.inf))
-        return potentials
-
-    def by_hand(self, potentials: list[Tensor], length: int, n: int) -> Enumerated:
-        parts = self.list_parts(length, n)
-        dims = [used.dim() - 1 for used in parts]
-        scores = [scores.flatten(scores.dim() - dim) for scores, dim in zip(potentials, dims, strict=True)]
-        batch = torch.broadcast_shapes(*(s.shape[:-1] for s in scores))
-        scores = torch.cat([s.expand(*batch, s.shape[-1]) for s in scores], -1)
-        return Enumerated(torch.cat([used.flatten(1) for used in parts], 1), scores)
-
-
 def _chain(n: int, *, shared: bool) -> list[tuple[int, ...]]:
     return [(n, STATES), (STATES, STATES) if shared else (max(n - 1, 0), STATES, STATES)]
 
@@ -207,13 +110,13 @@ def _phrase_parts(length: int, n: int) -> list[Tensor]:
     return [one_hot_rows((n + 1, n + 1), list(all_binary_trees(0, length)))]
 
 
-def _dependency(name: str, kind: type, *, projective: bool, single_root: bool, counts: Callable[[int], int]) -> Family:
+def _dependency(name: str, kind: type, *, projective: bool, single_root: bool, count: Callable[[int], int]) -> Family:
     return Family(
         name,
         lambda n: [(n, n + 1)],
-        lambda scores, lengths=None, **options: kind(scores, lengths, single_root=single_root, **options),
+        partial(kind, single_root=single_root),
         lambda length, n: _tree_parts(length, n, projective=projective, single_root=single_root),
-        counts,
+        count,
         {"single_root": single_root},
     )
 
@@ -270,9 +173,7 @@ FAMILIES = [
     Family(
         "chain",
         lambda n: _chain(n, shared=True),
-        lambda *potentials, **options: LinearChainCRF(
-            potentials[0], potentials[1], potentials[2] if len(potentials) > 2 else None, **options
-        ),
+        LinearChainCRF,
         lambda length, n: _chain_parts(length, n, shared=True),
         lambda n: STATES**n,
         # A transition matrix that all positions share is shared by all sentences, too.
@@ -281,9 +182,7 @@ FAMILIES = [
     Family(
         "chain with a matrix for each position",
         lambda n: _chain(n, shared=False),
-        lambda *potentials, **options: LinearChainCRF(
-            potentials[0], potentials[1], potentials[2] if len(potentials) > 2 else None, **options
-        ),
+        LinearChainCRF,
         lambda length, n: _chain_parts(length, n, shared=False),
         lambda n: STATES**n,
     ),
@@ -299,28 +198,28 @@ FAMILIES = [
         DependencyCRF,
         projective=True,
         single_root=False,
-        counts=lambda n: binomial(3 * n, n) // (2 * n + 1),
+        count=lambda n: binomial(3 * n, n) // (2 * n + 1),
     ),
     _dependency(
         "projective, single root",
         DependencyCRF,
         projective=True,
         single_root=True,
-        counts=lambda n: binomial(3 * n - 2, n - 1) // n,
+        count=lambda n: binomial(3 * n - 2, n - 1) // n,
     ),
     _dependency(
         "spanning",
         NonProjectiveDependencyCRF,
         projective=False,
         single_root=False,
-        counts=lambda n: (n + 1) ** (n - 1),
+        count=lambda n: (n + 1) ** (n - 1),
     ),
     _dependency(
         "spanning, single root",
         NonProjectiveDependencyCRF,
         projective=False,
         single_root=True,
-        counts=lambda n: n ** (n - 1),
+        count=lambda n: n ** (n - 1),
     ),
     Family(
         "phrases",
@@ -332,7 +231,7 @@ FAMILIES = [
     Family(
         "projective, short arcs",
         lambda n: [(n, n + 1)],
-        lambda scores, lengths=None, **options: ShortArcs(scores, lengths, max_distance=1, **options),
+        partial(ShortArcs, max_distance=1),
         _short_arc_parts,
         # Words fall into stretches, of each of which any word is attached to the root and the others are determined.
         lambda n: _fibonacci(2 * n),

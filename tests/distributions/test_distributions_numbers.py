@@ -18,7 +18,8 @@ from structattn.distributions import (
     StructuredDistribution,
 )
 from structattn.kernels import plain_torch
-from structures_by_hand import FAMILIES, Family
+from structattn.testing import Family
+from structures_by_hand import FAMILIES
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 both_kinds = pytest.mark.parametrize("kind", [DependencyCRF, NonProjectiveDependencyCRF])
@@ -41,7 +42,7 @@ def values_and_gradients(ours: StructuredDistribution, potentials: list[Tensor])
 def test_huge_scores_stay_probabilities(family: Family, magnitude: float, dtype: torch.dtype) -> None:
     n = 6
     for seed in range(3):
-        potentials = [(p.sign() * magnitude).to(dtype) for p in family.random(n, seed=seed)]
+        potentials = [(p.sign() * magnitude).to(dtype) for p in family.random_scores(n, seed=seed)]
         potentials = [
             p.where(torch.rand(p.shape, generator=torch.Generator().manual_seed(seed)) < 0.5, 0) for p in potentials
         ]
@@ -66,7 +67,7 @@ def exact_entropy(family: Family, potentials: list[Tensor], n: int) -> Decimal:
         scores = [Decimal(score) for score in torch.cat([own.flatten() for own in potentials]).tolist()]
         values = [
             sum((score * Decimal(used) for score, used in zip(scores, row, strict=True)), Decimal(0))
-            for row in family.by_hand(potentials, n, n).used.tolist()
+            for row in family.enumerate(potentials, n, n).used.tolist()
         ]
         best = max(values)
         weights = [(value - best).exp() for value in values]
@@ -81,7 +82,7 @@ def exact_entropy(family: Family, potentials: list[Tensor], n: int) -> Decimal:
 @pytest.mark.parametrize("spread", [1, 5, 10, 20, 40, 100, 300])
 def test_small_entropies_are_exact(family: Family, spread: float, path: str) -> None:
     for seed in range(4):
-        potentials = family.random(4, seed=seed, spread=spread)
+        potentials = family.random_scores(4, seed=seed, spread=spread)
         with plain_torch() if path == "plain torch" else nullcontext():
             found = family.build(*potentials).entropy().item()
         exact = exact_entropy(family, potentials, 4)
@@ -94,7 +95,7 @@ def test_small_entropies_are_exact(family: Family, spread: float, path: str) -> 
 
 @every_family
 def test_rounding_leaves_no_entropy_and_no_divergence_below_zero(family: Family) -> None:
-    potentials = family.random(6, 200, seed=3, spread=15.0)
+    potentials = family.random_scores(6, 200, seed=3, spread=15.0)
     ours = family.build(*potentials)
     assert (ours.entropy() >= 0).all()
     same = family.build(*(own.clone() for own in potentials))
@@ -102,8 +103,8 @@ def test_rounding_leaves_no_entropy_and_no_divergence_below_zero(family: Family)
     torch.testing.assert_close(kl_divergence(ours, same), torch.zeros(200).double(), atol=1e-12, rtol=0)
     assert (ours.log_prob(ours.argmax()) <= 0).all()
     # The second derivative of the divergence is Fisher's information, not zero, although the value is.
-    leaves = [own.clone().requires_grad_() for own in family.random(3, seed=3)]
-    divergence = kl_divergence(family.build(*family.random(3, seed=3)), family.build(*leaves))
+    leaves = [own.clone().requires_grad_() for own in family.random_scores(3, seed=3)]
+    divergence = kl_divergence(family.build(*family.random_scores(3, seed=3)), family.build(*leaves))
     (slope,) = torch.autograd.grad(divergence, leaves[:1], create_graph=True)
     torch.testing.assert_close(slope, torch.zeros_like(slope), atol=1e-12, rtol=0)
     (curvature,) = torch.autograd.grad(slope.flatten()[0], leaves[0])
@@ -123,7 +124,7 @@ def test_a_large_constant_in_a_row_changes_nothing(kind: type[StructuredDistribu
 
 @every_family
 def test_a_sentence_without_structures_has_zeros(family: Family) -> None:
-    potentials = family.random(4, 2, seed=1)
+    potentials = family.random_scores(4, 2, seed=1)
     potentials[0][0] = -torch.inf
     potentials = [p.requires_grad_() for p in potentials]
     ours = family.build(*potentials)
@@ -145,7 +146,7 @@ def test_a_sentence_without_structures_has_zeros(family: Family) -> None:
 
 @every_family
 def test_forbidden_parts_have_no_probability_and_no_gradient(family: Family) -> None:
-    potentials = [p.requires_grad_() for p in family.random(5, 20, seed=2, forbidden=0.3)]
+    potentials = [p.requires_grad_() for p in family.random_scores(5, 20, seed=2, forbidden=0.3)]
     ours = family.build(*potentials)
     for tensor in values_and_gradients(ours, potentials)[1:]:
         assert not torch.isnan(tensor).any()
@@ -219,7 +220,7 @@ def test_a_batch_of_ten_thousand_short_sentences() -> None:
 
 @every_family
 def test_small_types_are_computed_exactly_and_given_back(family: Family) -> None:
-    exact = family.random(5, seed=3)
+    exact = family.random_scores(5, seed=3)
     for dtype, tolerance in ((torch.float32, 2e-7), (torch.bfloat16, 4e-3)):
         small = [p.to(dtype).requires_grad_() for p in exact]
         ours, reference = family.build(*small), family.build(*(p.detach().double() for p in small))
@@ -234,7 +235,7 @@ def test_small_types_are_computed_exactly_and_given_back(family: Family) -> None
 
 @every_family
 def test_the_callers_tensors_are_not_touched_and_no_grad_keeps_no_graph(family: Family) -> None:
-    potentials = family.random(4, seed=4, forbidden=0.1)
+    potentials = family.random_scores(4, seed=4, forbidden=0.1)
     before = [p.clone() for p in potentials]
     ours = family.build(*potentials)
     marginals = ours.marginals()
@@ -254,12 +255,12 @@ def test_the_callers_tensors_are_not_touched_and_no_grad_keeps_no_graph(family: 
 
 @every_family
 def test_distributions_share_no_state_and_need_no_full_length(family: Family) -> None:
-    first, second = (family.build(*family.random(4, seed=seed)) for seed in (5, 6))
+    first, second = (family.build(*family.random_scores(4, seed=seed)) for seed in (5, 6))
     alone = first.marginals()
     second.marginals()
     first.expand((3,)).entropy()
     torch.testing.assert_close(first.marginals(), alone, atol=0, rtol=0)
-    potentials = family.random(6, 2, seed=7)
+    potentials = family.random_scores(6, 2, seed=7)
     short = family.build(*potentials, torch.tensor([3, 2]))
     assert torch.isfinite(short.log_partition()).all()
 
@@ -296,7 +297,7 @@ def test_ties_are_broken_in_the_same_way_each_time() -> None:
 @every_family
 def test_nothing_overflows_but_what_a_type_cannot_hold(family: Family) -> None:
     """Up to the magnitudes that docs/algorithms.md names, under "Limits"."""
-    shares = [own.abs().clamp(min=1, max=3) / 3 for own in family.random(4, 2, seed=3)]
+    shares = [own.abs().clamp(min=1, max=3) / 3 for own in family.random_scores(4, 2, seed=3)]
     single = [(own * 3e38).float() for own in shares]
     ours, exact = family.build(*single), family.build(*(own.double() for own in single))
     assert (ours.log_partition() == torch.inf).all()

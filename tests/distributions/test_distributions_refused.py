@@ -21,7 +21,8 @@ from structattn.distributions import (
     SemiMarkovCRF,
     StructuredDistribution,
 )
-from structures_by_hand import FAMILIES, Family
+from structattn.testing import Family
+from structures_by_hand import FAMILIES
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -118,7 +119,7 @@ def test_square_scores_are_refused_with_the_line_that_converts_them(
 def test_parts_are_shaped_like_the_scores(family: Family, name: str) -> None:
     """With and without checks of the values: a shape is never taken for another one."""
     for checks in (True, False):
-        ours = family.build(*family.random(3, 2), validate_args=checks)
+        ours = family.build(*family.random_scores(3, 2), validate_args=checks)
         event = tuple(ours.event_shape)
         wrong: list[tuple[object, str]] = [
             (torch.zeros(2, *event[:-1], event[-1] + 1), rf"parts of shape .*: expected {re.escape(str(event))} at"),
@@ -181,8 +182,8 @@ def test_heads_that_are_not_a_tree_are_refused(kind: type[DependencyCRF], heads:
 @every_family
 @pytest.mark.parametrize("dtype", [torch.int64, torch.int32, torch.bool, torch.complex64])
 def test_scores_are_floating_point_numbers(family: Family, dtype: torch.dtype) -> None:
-    potentials = [torch.zeros_like(scores, dtype=dtype) for scores in family.random(3)]
-    kind = type(family.build(*family.random(3)))
+    potentials = [torch.zeros_like(scores, dtype=dtype) for scores in family.random_scores(3)]
+    kind = type(family.build(*family.random_scores(3)))
     with pytest.raises(ValueError, match=rf"{kind.__name__}: (scores|unary) of type {dtype}: expected floating-point"):
         unchecked(kind, *potentials, **family.options)
     with pytest.raises(ValueError, match="of type list: expected a floating-point tensor"):
@@ -191,7 +192,10 @@ def test_scores_are_floating_point_numbers(family: Family, dtype: torch.dtype) -
 
 @every_family
 def test_a_generator_is_one_of_torch(family: Family) -> None:
-    for ours in (family.build(*family.random(3)), IndependentChoice(torch.zeros(2), torch.ones(2, dtype=torch.bool))):
+    for ours in (
+        family.build(*family.random_scores(3)),
+        IndependentChoice(torch.zeros(2), torch.ones(2, dtype=torch.bool)),
+    ):
         with pytest.raises(ValueError, match=r"generator of type int: expected a torch\.Generator"):
             question("sample")(ours, 2, 5)
 
@@ -434,7 +438,7 @@ def test_items_of_several_samples_are_named_by_both_axes() -> None:
 
 @every_family
 def test_missing_structures_translate_both_ways(family: Family) -> None:
-    ours = family.build(*family.random(2, 2, seed=1), torch.tensor([2, 1]))
+    ours = family.build(*family.random_scores(2, 2, seed=1), torch.tensor([2, 1]))
     parts, scores = ours.topk(40), ours.topk_scores(40)
     structures = ours.to_structure(parts)
     missing = scores == -torch.inf
@@ -442,13 +446,13 @@ def test_missing_structures_translate_both_ways(family: Family) -> None:
     assert (structures[missing] == -1).all()
     assert (structures[~missing] >= 0).all()
     torch.testing.assert_close(ours.from_structure(structures), parts)
-    impossible = [own.clone() for own in family.random(2, seed=1)]
+    impossible = [own.clone() for own in family.random_scores(2, seed=1)]
     impossible[0][:] = -torch.inf
     nothing = family.build(*impossible)
     assert (nothing.to_structure(nothing.argmax()) == -1).all()
     assert (nothing.to_structure(nothing.sample(3)) == -1).all()
     # A sentence without words has a structure, with nothing in it.
-    empty = family.build(*family.random(2, seed=1), 0)
+    empty = family.build(*family.random_scores(2, seed=1), 0)
     assert (empty.to_structure(empty.argmax()) == 0).all()
     torch.testing.assert_close(empty.log_prob(empty.to_structure(empty.argmax())), torch.tensor(0.0).double())
 
@@ -456,7 +460,7 @@ def test_missing_structures_translate_both_ways(family: Family) -> None:
 @every_family
 @pytest.mark.parametrize("wrong", [torch.nan, torch.inf])
 def test_without_checks_an_undefined_score_spoils_its_own_sentence_only(family: Family, wrong: float) -> None:
-    potentials = family.random(5, 3, seed=2)
+    potentials = family.random_scores(5, 3, seed=2)
     spoilt = [own.clone() for own in potentials]
     spoilt[0][1, 0] = wrong
     ours, clean = family.build(*spoilt, validate_args=False), family.build(*potentials)

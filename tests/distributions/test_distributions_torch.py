@@ -17,7 +17,8 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     StructuredDistribution,
 )
-from structures_by_hand import FAMILIES, Family, ShortArcs
+from structattn.testing import Family
+from structures_by_hand import FAMILIES, ShortArcs
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -64,7 +65,7 @@ def test_each_call_has_its_own_graph() -> None:
 
 @every_family
 def test_a_batch_may_be_empty(family: Family) -> None:
-    ours = family.build(*family.random(3, 0))
+    ours = family.build(*family.random_scores(3, 0))
     assert ours.log_partition().shape == ours.entropy().shape == (0,)
     assert ours.marginals().shape == ours.argmax().shape == (0, *ours.event_shape)
     assert ours.log_prob(ours.sample((2,))).shape == (2, 0)
@@ -81,7 +82,7 @@ def test_is_a_distribution_of_torch() -> None:
 
 @every_family
 def test_repr_tells_names_shapes_and_options(family: Family) -> None:
-    ours = family.build(*family.random(3, 2, seed=1))
+    ours = family.build(*family.random_scores(3, 2, seed=1))
     shapes = [f"{name}: {array.shape}" for name, array in zip(ours._names, ours._arrays, strict=True)]
     shapes.append(f"lengths: {ours.lengths.shape}")
     options = [f"{name}: {value}" for name, value in family.options.items()]
@@ -107,7 +108,7 @@ def test_scores_are_returned_as_they_were_passed() -> None:
 
 @every_family
 def test_an_index_takes_batch_axes(family: Family) -> None:
-    potentials = family.random(4, 2, 3, seed=2)
+    potentials = family.random_scores(4, 2, 3, seed=2)
     ours = family.build(*potentials, torch.tensor([[4, 3, 2], [1, 0, 4]]))
     marginals = ours.marginals()
     mask = torch.tensor([True, False])
@@ -129,7 +130,7 @@ def test_an_index_takes_batch_axes(family: Family) -> None:
 
 @every_family
 def test_mean_and_variance_are_those_of_samples(family: Family) -> None:
-    ours = family.build(*family.random(3, seed=3, spread=1.0))
+    ours = family.build(*family.random_scores(3, seed=3, spread=1.0))
     samples = ours.sample(5000, generator=torch.Generator().manual_seed(0))
     torch.testing.assert_close(samples.mean(0), ours.mean, atol=0.03, rtol=0)
     torch.testing.assert_close(samples.var(0), ours.variance, atol=0.03, rtol=0)
@@ -138,7 +139,7 @@ def test_mean_and_variance_are_those_of_samples(family: Family) -> None:
 
 @every_family
 def test_the_support_is_all_structures(family: Family) -> None:
-    ours = family.build(*family.random(3, 2, seed=4), torch.tensor([3, 2]))
+    ours = family.build(*family.random_scores(3, 2, seed=4), torch.tensor([3, 2]))
     assert ours.support.is_discrete
     assert ours.support.event_dim == len(ours.event_shape)
     structures = ours.sample(20)
@@ -152,7 +153,7 @@ def test_the_support_is_all_structures(family: Family) -> None:
 
 @every_family
 def test_a_structure_has_the_probability_of_its_parts(family: Family) -> None:
-    ours = family.build(*family.random(5, 2, seed=5), torch.tensor([5, 3]))
+    ours = family.build(*family.random_scores(5, 2, seed=5), torch.tensor([5, 3]))
     parts = ours.sample(7)
     expected = ours.log_prob(parts)
     torch.testing.assert_close(ours.log_prob(ours.to_structure(parts)), expected)
@@ -180,18 +181,18 @@ def test_integers_that_may_be_tags_or_parts_are_refused() -> None:
 
 @every_family
 def test_is_copied_and_pickled_like_the_distributions_of_torch(family: Family) -> None:
-    ours = family.build(*family.random(3, 2, seed=6), torch.tensor([3, 2]))
+    ours = family.build(*family.random_scores(3, 2, seed=6), torch.tensor([3, 2]))
     for copied in (copy.deepcopy(ours), copy.copy(ours), pickle.loads(pickle.dumps(ours))):
         torch.testing.assert_close(copied.marginals(), ours.marginals())
         assert repr(copied) == repr(ours)
-    leaves = [scores.requires_grad_() for scores in family.random(3, 2, seed=6)]
+    leaves = [scores.requires_grad_() for scores in family.random_scores(3, 2, seed=6)]
     copied = copy.deepcopy(family.build(*leaves))
     assert all(array.requires_grad for array in copied._arrays)
 
 
 @every_family
 def test_lengths_may_be_lists_or_one_number(family: Family) -> None:
-    potentials = family.random(4, 2, seed=7)
+    potentials = family.random_scores(4, 2, seed=7)
     expected = family.build(*potentials, torch.tensor([3, 2])).marginals()
     torch.testing.assert_close(family.build(*potentials, [3, 2]).marginals(), expected)
     torch.testing.assert_close(family.build(*potentials, (3, 2)).marginals(), expected)
@@ -201,7 +202,7 @@ def test_lengths_may_be_lists_or_one_number(family: Family) -> None:
 
 @every_family
 def test_samples_of_any_shape(family: Family) -> None:
-    ours = family.build(*family.random(3, 2, seed=8))
+    ours = family.build(*family.random_scores(3, 2, seed=8))
     for shape, expected in (
         (3, (3,)),
         ((), ()),
@@ -215,7 +216,7 @@ def test_samples_of_any_shape(family: Family) -> None:
 
 @every_family
 def test_samples_depend_on_the_generator_and_the_place_in_the_batch_alone(family: Family) -> None:
-    potentials = [own * 0.2 for own in family.random(6, 5, seed=9)]
+    potentials = [own * 0.2 for own in family.random_scores(6, 5, seed=9)]
 
     def draw(ours: StructuredDistribution, seed: int = 3) -> Tensor:
         return ours.sample(40, generator=torch.Generator().manual_seed(seed))
@@ -284,11 +285,11 @@ def test_distributions_are_compared_on_the_options_of_a_subclass() -> None:
 
 @every_family
 def test_distributions_of_different_batches_are_compared_one_by_one(family: Family) -> None:
-    p, q = family.build(*family.random(3, 4, seed=10)), family.build(*family.random(3, 4, seed=11))
+    p, q = family.build(*family.random_scores(3, 4, seed=10)), family.build(*family.random_scores(3, 4, seed=11))
     divergence = kl_divergence(p, q[1])
     for index in range(4):
         torch.testing.assert_close(divergence[index], kl_divergence(p[index], q[1]))
-    half = family.build(*(own.float() for own in family.random(3, 4, seed=11)))
+    half = family.build(*(own.float() for own in family.random_scores(3, 4, seed=11)))
     torch.testing.assert_close(p.cross_entropy(half), p.cross_entropy(q).float().double(), atol=1e-5, rtol=1e-5)
 
 

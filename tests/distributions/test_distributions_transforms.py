@@ -15,7 +15,8 @@ from torch.distributions import kl_divergence
 import structattn as sa
 from structattn.distributions import LinearChainCRF, StructuredDistribution
 from structattn.functional.tree_histogram import SparseMatrix
-from structures_by_hand import FAMILIES, Family
+from structattn.testing import Family
+from structures_by_hand import FAMILIES
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 # torch's own forward mode still scripts a few decompositions when it is first used.
@@ -77,7 +78,7 @@ def by_autograd(function: Callable[..., Tensor], potentials: list[Tensor]) -> tu
 @every_family
 @every_question
 def test_grad_and_vjp_are_those_of_autograd(family: Family, question: str) -> None:
-    potentials, function = family.random(4, 2, seed=1), total(family, question)
+    potentials, function = family.random_scores(4, 2, seed=1), total(family, question)
     expected = by_autograd(function, potentials)
     arguments = tuple(range(len(potentials)))
     torch.testing.assert_close(torch.func.grad(function, argnums=arguments)(*potentials), expected)
@@ -97,7 +98,7 @@ def test_grad_and_vjp_are_those_of_autograd(family: Family, question: str) -> No
 )
 @forward_mode
 def test_hessians_agree_whichever_mode_makes_them(family: Family, question: str) -> None:
-    potentials, function = family.random(3, seed=2), total(family, question)
+    potentials, function = family.random_scores(3, seed=2), total(family, question)
     expected = torch.autograd.functional.hessian(function, tuple(potentials))[0][0]
     torch.testing.assert_close(torch.func.hessian(function)(*potentials), expected)
     torch.testing.assert_close(torch.func.jacrev(torch.func.jacrev(function))(*potentials), expected)
@@ -107,7 +108,7 @@ def test_hessians_agree_whichever_mode_makes_them(family: Family, question: str)
 @every_family
 @forward_mode
 def test_jacobians_may_be_vectorised(family: Family) -> None:
-    potentials, marginals = tuple(family.random(3, seed=3)), answer(family, "marginals")
+    potentials, marginals = tuple(family.random_scores(3, seed=3)), answer(family, "marginals")
     expected = torch.autograd.functional.jacobian(marginals, potentials)
     torch.testing.assert_close(torch.autograd.functional.jacobian(marginals, potentials, vectorize=True), expected)
     torch.testing.assert_close(torch.func.jacrev(marginals)(*potentials), expected[0])
@@ -123,7 +124,7 @@ def test_jacobians_may_be_vectorised(family: Family) -> None:
 @every_question
 @forward_mode
 def test_forward_mode_is_the_derivative_along_a_direction(family: Family, question: str) -> None:
-    potentials, directions = family.random(4, 2, seed=4), family.random(4, 2, seed=5)
+    potentials, directions = family.random_scores(4, 2, seed=4), family.random_scores(4, 2, seed=5)
     function = answer(family, question)
     value, slope = torch.func.jvp(function, tuple(potentials), tuple(directions))
     _, expected = torch.autograd.functional.jvp(function, tuple(potentials), tuple(directions))
@@ -139,7 +140,7 @@ def test_forward_mode_is_the_derivative_along_a_direction(family: Family, questi
 @forward_mode
 def test_forward_over_forward_mode_is_the_second_derivative(family: Family, question: str) -> None:
     """Of scores that are no linear function of what is changed, so that the first tangents have tangents, too."""
-    potentials, direction = family.random(3, 2, seed=4), family.random(3, 2, seed=5)
+    potentials, direction = family.random_scores(3, 2, seed=4), family.random_scores(3, 2, seed=5)
 
     def at(step: Tensor) -> Tensor:
         return total(family, question)(
@@ -158,7 +159,7 @@ def test_forward_over_forward_mode_is_the_second_derivative(family: Family, ques
 @every_family
 @pytest.mark.parametrize("question", TWICE)
 def test_hessians_times_vectors(family: Family, question: str) -> None:
-    potentials, vectors = tuple(family.random(3, seed=4)), tuple(family.random(3, seed=5))
+    potentials, vectors = tuple(family.random_scores(3, seed=4)), tuple(family.random_scores(3, seed=5))
     function = total(family, question)
     rows = torch.autograd.functional.hessian(function, potentials)
     expected = [
@@ -181,7 +182,7 @@ def test_hessians_times_vectors(family: Family, question: str) -> None:
 @every_family
 @every_question
 def test_a_mapped_axis_is_a_batch_axis(family: Family, question: str) -> None:
-    potentials, function = family.random(4, 3, 2, seed=6), total(family, question)
+    potentials, function = family.random_scores(4, 3, 2, seed=6), total(family, question)
     axes, arguments = mapped_axes(potentials), tuple(range(len(potentials)))
     together = torch.vmap(answer(family, question), in_dims=axes)(*potentials)
     gradients = torch.vmap(torch.func.grad(function, argnums=arguments), in_dims=axes)(*potentials)
@@ -199,7 +200,7 @@ def test_a_mapped_axis_is_a_batch_axis(family: Family, question: str) -> None:
 @every_family
 @pytest.mark.parametrize("choice", CHOSEN)
 def test_structures_are_chosen_under_vmap(family: Family, choice: str) -> None:
-    potentials = family.random(4, 3, 2, seed=7)
+    potentials = family.random_scores(4, 3, 2, seed=7)
     axes = mapped_axes(potentials)
     choose = CHOSEN[choice]
     together = torch.vmap(lambda *scores: choose(family.build(*scores)), in_dims=axes)(*potentials)
@@ -214,7 +215,7 @@ def test_structures_are_chosen_under_vmap(family: Family, choice: str) -> None:
 
 @every_family
 def test_samples_under_vmap_are_different_or_the_same_as_requested(family: Family) -> None:
-    potentials = [own * 0.1 for own in family.random(5, 2, seed=8)]
+    potentials = [own * 0.1 for own in family.random_scores(5, 2, seed=8)]
     mapped = [own if own.dim() == 2 else own.expand(3, *own.shape) for own in potentials]
     axes = mapped_axes(potentials)
 
@@ -233,7 +234,7 @@ def test_samples_under_vmap_are_different_or_the_same_as_requested(family: Famil
 
 @every_family
 def test_mapped_twice(family: Family) -> None:
-    potentials = family.random(3, 2, 3, 2, seed=9)
+    potentials = family.random_scores(3, 2, 3, 2, seed=9)
     axes = mapped_axes(potentials)
     twice = torch.vmap(torch.vmap(lambda *scores: family.build(*scores).topk(2), in_dims=axes), in_dims=axes)
     torch.testing.assert_close(twice(*potentials).movedim(2, 0), family.build(*potentials).topk(2))

@@ -9,14 +9,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-import test_distributions_laws as laws
 import torch
 from torch import Tensor
 
 from structattn.distributions import ConstituencyCRF, DependencyCRF, SemiMarkovCRF, StructuredDistribution
 from structattn.kernels import native, plain_torch, programs
 from structattn.kernels.native import compile_library
-from structures_by_hand import Family
+from structattn.testing import DISTRIBUTION_LAWS, Family
+from structures_by_hand import FAMILIES as EVERY_FAMILY
 
 compiled = pytest.mark.skipif(not native.status().active, reason="nothing is compiled here")
 
@@ -272,20 +272,9 @@ def test_a_retained_graph_gives_the_same_gradients_again(name: str) -> None:
         torch.testing.assert_close(FAMILIES[name][0](scores).marginals(), kept, atol=1e-12, rtol=0)
 
 
-LAWS: list[Callable[[Family], None]] = [
-    lambda family: laws.test_agrees_with_the_list_of_all_structures(family, 4, 0.15),
-    lambda family: laws.test_exact_derivatives_of_second_order(family, "marginals"),
-    laws.test_padding_is_not_read_and_a_batch_is_its_sentences,
-    laws.test_divergence_and_cross_entropy,
-    lambda family: laws.test_samples_are_drawn_with_their_probabilities(family, 0.3),
-    laws.test_the_k_best_are_different_structures_with_their_scores,
-    laws.test_marginals_are_the_gradient_of_the_log_partition_and_the_fourth_derivative_is_refused,
-]
-
-
 @compiled
-@pytest.mark.parametrize("law", LAWS)
-@pytest.mark.parametrize("family", [f for f in laws.FAMILIES if f.name in FAMILIES], ids=lambda family: family.name)
+@pytest.mark.parametrize("law", DISTRIBUTION_LAWS.values(), ids=DISTRIBUTION_LAWS)
+@pytest.mark.parametrize("family", [f for f in EVERY_FAMILY if f.name in FAMILIES], ids=lambda family: family.name)
 def test_the_laws_hold_in_plain_torch_too(family: Family, law: Callable[[Family], None]) -> None:
     with plain_torch():
         law(family)

@@ -8,7 +8,8 @@ from torch import Tensor
 
 from structattn.distributions import LinearChainCRF, StructuredDistribution
 from structattn.kernels import native, plain_torch
-from structures_by_hand import FAMILIES, Family
+from structattn.testing import Family
+from structures_by_hand import FAMILIES
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason="nothing is compiled here")
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -43,7 +44,7 @@ def test_programs_agree_for_all_lengths_and_forbidden_parts(
     family: Family, forbidden: float, dtype: torch.dtype
 ) -> None:
     n = 6
-    potentials = [own.to(dtype) for own in family.random(n, 2 * n + 2, seed=1, forbidden=forbidden)]
+    potentials = [own.to(dtype) for own in family.random_scores(n, 2 * n + 2, seed=1, forbidden=forbidden)]
     found = compare(family.build(*potentials, torch.arange(2 * n + 2) % (n + 1)))
     impossible = found["topk_scores"][0] == -torch.inf
     assert impossible.any() or forbidden < 0.8
@@ -55,17 +56,17 @@ def test_programs_agree_for_all_lengths_and_forbidden_parts(
 @pytest.mark.parametrize("spread", [1e-3, 20.0, 3000.0])
 def test_programs_agree_at_any_spread(family: Family, spread: float) -> None:
     # Doubles are proved to be enough for some of these sentences only; the others get exponents of their own.
-    potentials = family.random(17, 5, seed=2, spread=spread)
+    potentials = family.random_scores(17, 5, seed=2, spread=spread)
     compare(family.build(*potentials, [17, 11, 17, 0, 16]))
 
 
 @every_family
 def test_all_structures_in_order_and_each_once(family: Family) -> None:
     n, extra = 4, 3
-    potentials = family.random(n, 3, seed=3)
+    potentials = family.random_scores(n, 3, seed=3)
     ours, count = family.build(*potentials), family.count(n)
     parts, scores = ours.topk(count + extra), ours.topk_scores(count + extra)
-    torch.testing.assert_close(scores, family.by_hand(potentials, n, n).topk_scores(count + extra))
+    torch.testing.assert_close(scores, family.enumerate(potentials, n, n).topk_scores(count + extra))
     assert (scores[count:] == -torch.inf).all()
     assert (parts[count:] == 0).all()
     assert (scores[: count - 1] >= scores[1:count]).all()
@@ -79,7 +80,7 @@ def test_all_structures_in_order_and_each_once(family: Family) -> None:
 @every_family
 def test_topk_of_equal_structures_has_each_once(family: Family) -> None:
     n = 4
-    ours = family.build(*(torch.zeros_like(own) for own in family.random(n, 2)))
+    ours = family.build(*(torch.zeros_like(own) for own in family.random_scores(n, 2)))
     parts, scores = ours.topk(family.count(n)), ours.topk_scores(family.count(n))
     assert (scores == 0).all()
     assert len(parts[:, 0].flatten(1).unique(dim=0)) == family.count(n)
@@ -88,7 +89,7 @@ def test_topk_of_equal_structures_has_each_once(family: Family) -> None:
 
 @every_family
 def test_many_best_structures_of_long_sentences_are_in_order_and_different(family: Family) -> None:
-    ours = family.build(*family.random(23, 2, seed=4), [23, 19])
+    ours = family.build(*family.random_scores(23, 2, seed=4), [23, 19])
     parts, scores = ours.topk(50), ours.topk_scores(50)
     assert (scores[:-1] >= scores[1:]).all()
     assert len(parts[:, 1].flatten(1).unique(dim=0)) == 50
@@ -101,7 +102,7 @@ def test_many_best_structures_of_long_sentences_are_in_order_and_different(famil
 @every_family
 def test_threads_change_nothing(family: Family) -> None:
     # Long enough to wake a second thread.
-    ours = family.build(*family.random(31, 13, seed=5), [31, 1, 0, 7, 30, 29, 12, 3, 3, 18, 2, 30, 5])
+    ours = family.build(*family.random_scores(31, 13, seed=5), [31, 1, 0, 7, 30, 29, 12, 3, 3, 18, 2, 30, 5])
     threads, found = torch.get_num_threads(), []
     try:
         for count in (1, 2):
@@ -116,7 +117,7 @@ def test_threads_change_nothing(family: Family) -> None:
 @every_family
 @pytest.mark.parametrize("value", [math.nan, math.inf, 1e308, -1e308])
 def test_undefined_scores_without_checks_do_no_harm(family: Family, value: float) -> None:
-    potentials = family.random(5, 40, seed=6)
+    potentials = family.random_scores(5, 40, seed=6)
     for own in potentials:
         own[torch.rand(own.shape, generator=torch.Generator().manual_seed(7)) < 0.3] = value
     ours = family.build(*potentials, [5, 4, 3, 2, 1] * 8, validate_args=False)

@@ -10,7 +10,8 @@ from torch.autograd import forward_ad
 from torch.distributions import kl_divergence
 
 from structattn.distributions import DependencyCRF, StructuredDistribution
-from structures_by_hand import FAMILIES, Family
+from structattn.testing import Family
+from structures_by_hand import FAMILIES
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -45,7 +46,7 @@ class Answers(torch.nn.Module):
 
 
 def inputs(family: Family) -> tuple[Tensor, ...]:
-    return *family.random(5, 3, seed=1), torch.tensor([5, 3, 0])
+    return *family.random_scores(5, 3, seed=1), torch.tensor([5, 3, 0])
 
 
 def nodes(graph: Any) -> list[str]:
@@ -103,7 +104,7 @@ def test_sentences_of_other_lengths_need_no_other_graph(family: Family) -> None:
         lambda *scores: family.build(*scores).marginals(), fullgraph=True, dynamic=True, backend=counter
     )
     for words in (7, 8, 11, 13):
-        scores = family.random(words, 5, seed=words)
+        scores = family.random_scores(words, 5, seed=words)
         torch.testing.assert_close(compiled(*scores), family.build(*scores).marginals())
     assert counter.frame_count == 1
 
@@ -123,7 +124,7 @@ def test_on_the_meta_device_there_are_shapes(family: Family) -> None:
     for own, expected in zip(without_numbers, answers(*inputs(family)), strict=True):
         assert own.is_meta
         assert (own.shape, own.dtype) == (expected.shape, expected.dtype)
-    leaves = [own.to("meta").requires_grad_() for own in family.random(5, 3)]
+    leaves = [own.to("meta").requires_grad_() for own in family.random_scores(5, 3)]
     family.build(*leaves).marginals().sum().backward()
     assert leaves[0].grad is not None
     assert leaves[0].grad.shape == leaves[0].shape

@@ -18,15 +18,19 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from structattn.testing.distribution_laws import DISTRIBUTION_LAWS, Family, check_distribution
     from structattn.testing.encoder_laws import ENCODER_LAWS, check_encoder
     from structattn.testing.prior_laws import PRIOR_LAWS, check_prior
     from structattn.testing.reader_laws import READER_LAWS, check_reader
     from structattn.testing.sample_sentences import sample_sentences
 
 __all__ = [
+    "DISTRIBUTION_LAWS",
     "ENCODER_LAWS",
     "PRIOR_LAWS",
     "READER_LAWS",
+    "Family",
+    "check_distribution",
     "check_encoder",
     "check_prior",
     "check_reader",

@@ -1,7 +1,6 @@
 """Laws that every sentence encoder obeys."""
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import Any
 
 import torch
 from torch import Tensor
@@ -9,10 +8,9 @@ from torch import Tensor
 from structattn.data import Vocabulary, collate
 from structattn.encoders import Encoding, SentenceEncoder
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
-from structattn.testing.sample_sentences import run_laws, sample_sentences, vocabulary_of
+from structattn.testing.sample_sentences import assert_close, run_laws, sample_sentences, vocabulary_of
 
 Build = Callable[[int], SentenceEncoder]
-_TOLERANCE = {"atol": 2e-6, "rtol": 1e-5}
 
 
 def check_encoder(build: Build, sentences: Sequence[Sentence] | None = None) -> None:
@@ -42,8 +40,8 @@ def ignores_padding(build: Build, sentences: Sequence[Sentence] | None = None) -
             alone = sample.encode([sentence])
             mode = "training" if training else "evaluation"
             _assert_close(_vector(together)[row : row + 1], _vector(alone), f"the vector of sentence {row} in {mode}")
-            real, own = together.states[row][together.mask[row]], alone.states[0][alone.mask[0]]
-            _assert_close(real, own, f"the states of sentence {row} in {mode}")
+            real, expected = together.states[row][together.mask[row]], alone.states[0][alone.mask[0]]
+            _assert_close(real, expected, f"the states of sentence {row} in {mode}")
             assert not bool(together.states[row][~together.mask[row]].any()), "padded states are not zero"
 
 
@@ -90,10 +88,13 @@ def reads_short_and_empty_sentences(build: Build, sentences: Sequence[Sentence] 
     unknown = Sentence(
         ["unseen"], ["X"], DependencyTree([0], ["root"]), ConstituencyTree.from_brackets("(S (X unseen))")
     )
-    for few in ([unknown], [Sentence([])], [unknown, Sentence([]), sample.sentences[0]]):
+    alone = _vector(sample.encode([unknown]))
+    for few in ([unknown], [Sentence([])], [Sentence([])] * 2, [unknown, Sentence([]), sample.sentences[0]]):
         vector = _vector(sample.encode(few))
         lengths = [len(sentence) for sentence in few]
         assert bool(vector.isfinite().all()), f"the vectors of sentences of {lengths} words are not finite"
+        if few[0] is unknown:
+            _assert_close(vector[:1], alone, "the vector of a word alone and beside sentences without words")
         vector.sum().backward()
         for name, parameter in sample.encoder.named_parameters():
             assert parameter.grad is None or bool(parameter.grad.isfinite().all()), (
@@ -143,8 +144,5 @@ def _vector(encoding: Encoding) -> Tensor:
     return encoding.vector
 
 
-def _assert_close(first: Tensor, second: Tensor, what: str, **tolerance: Any) -> None:
-    assert first.shape == second.shape, f"{what}: shapes {tuple(first.shape)} and {tuple(second.shape)}"
-    limits = {**_TOLERANCE, **tolerance}
-    difference = float((first - second).detach().abs().max()) if first.numel() else 0.0
-    assert torch.allclose(first, second, **limits), f"{what} differ by {difference:.3g}"
+def _assert_close(first: Tensor, second: Tensor, values: str, *, atol: float = 2e-6, rtol: float = 1e-5) -> None:
+    assert_close(first, second, values, atol=atol, rtol=rtol)

@@ -9,7 +9,7 @@ from torch import Tensor
 
 from structattn.data import collate
 from structattn.functional import attention
-from structattn.priors import AttentionBias, Prior, WordDistance
+from structattn.priors import AttentionBias, Forward, Prior, WordDistance
 from structattn.syntax import Sentence
 from structattn.testing.sample_sentences import batch_of, run_laws, sample_sentences, vocabulary_of
 
@@ -70,10 +70,11 @@ def is_the_same_in_any_order(prior: Prior, sentences: Sequence[Sentence] | None 
 def adds_and_scales(prior: Prior, sentences: Sequence[Sentence] | None = None) -> None:
     """Sums commute, scaling distributes, and zero times a prior still forbids what it forbids."""
     batch = batch_of(_sample(sentences))
-    other = WordDistance()
-    _assert_same((prior + other)(batch), (other + prior)(batch), "a + b and b + a")
-    _assert_same((prior + other)(batch), prior(batch) + other(batch), "the value of a sum and the sum of values")
-    _assert_same((1.5 * (prior + other))(batch), (1.5 * prior + 1.5 * other)(batch), "1.5 (a + b) and 1.5 a + 1.5 b")
+    for term in (WordDistance(), Forward()):
+        _assert_same((prior + term)(batch), (term + prior)(batch), "a + b and b + a")
+        _assert_same((prior + term)(batch), prior(batch) + term(batch), "the value of a sum and the sum of values")
+        scaled, terms = 1.5 * (prior + term), 1.5 * prior + 1.5 * term
+        _assert_same(scaled(batch), terms(batch), "1.5 (a + b) and 1.5 a + 1.5 b")
     _assert_same((0 * prior)(batch), AttentionBias(prior(batch).allowed, None), "0 a and the mask of a")
 
 
@@ -137,13 +138,13 @@ def _cut(value: AttentionBias, row: int, size: int) -> AttentionBias:
     return AttentionBias(cut(value.allowed), cut(value.bias))
 
 
-def _assert_same(first: AttentionBias, second: AttentionBias, what: str) -> None:
+def _assert_same(first: AttentionBias, second: AttentionBias, values: str) -> None:
     """Equal in meaning: ``None`` is all allowed, or zero. Where a key is forbidden, its bias is of no account."""
     allowed = [torch.tensor(True) if value.allowed is None else value.allowed for value in (first, second)]
     bias = [torch.tensor(0.0) if value.bias is None else value.bias for value in (first, second)]
     both, reach = torch.broadcast_tensors(*allowed), torch.broadcast_tensors(*allowed, *bias)
-    assert torch.equal(*both), f"{what} allow different keys"
+    assert torch.equal(*both), f"{values} allow different keys"
     left, right = (part.masked_fill(~mask, 0.0) for part, mask in zip(reach[2:], reach[:2], strict=True))
     difference = float((left - right).detach().abs().max()) if left.numel() else 0.0
-    assert math.isfinite(difference), f"{what} have a bias that is not finite"
-    assert torch.allclose(left, right, atol=1e-6), f"{what} have biases that differ by {difference:.3g}"
+    assert math.isfinite(difference), f"{values} have a bias that is not finite"
+    assert torch.allclose(left, right, atol=1e-6), f"{values} have biases that differ by {difference:.3g}"

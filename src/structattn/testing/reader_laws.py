@@ -48,8 +48,8 @@ def reads_compressed_files(reader: Reader, text: str, examples: Sequence[Example
 
 def reads_other_line_ends(reader: Reader, text: str, examples: Sequence[Example]) -> None:
     """The same with a byte order mark and Windows' line ends, and without an end of the last line."""
-    for other in ("\ufeff" + text.replace("\n", "\r\n"), text.rstrip("\n")):
-        with _file(other) as path:
+    for variant in ("\ufeff" + text.replace("\n", "\r\n"), text.rstrip("\n")):
+        with _file(variant) as path:
             _assert_read(list(reader(path)), examples)
 
 
@@ -71,8 +71,8 @@ def names_what_is_wrong(reader: Reader, text: str, examples: Sequence[Example]) 
         text.replace("\t", " "),
         "\n" * 5,
     ]
-    for other in damaged:
-        with _file(other) as path:
+    for variant in damaged:
+        with _file(variant) as path:
             try:
                 list(reader(path))
             except ParseError as error:
@@ -81,7 +81,7 @@ def names_what_is_wrong(reader: Reader, text: str, examples: Sequence[Example]) 
             except StructAttnError:
                 pass
             except Exception as error:
-                raise AssertionError(f"{type(error).__name__} for {other[:60]!r}: {error}") from error
+                raise AssertionError(f"{type(error).__name__} for {variant[:60]!r}: {error}") from error
 
 
 def says_that_a_file_is_missing(reader: Reader, text: str, examples: Sequence[Example]) -> None:

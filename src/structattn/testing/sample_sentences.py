@@ -4,6 +4,9 @@ import itertools
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
+import torch
+from torch import Tensor
+
 from structattn.data import Example, SentenceBatch, Vocabulary, agreement_treebank, collate
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 
@@ -43,6 +46,11 @@ def run_laws(laws: Mapping[str, Callable[..., None]], part: Any, **arguments: An
             raise AssertionError(f"{name}: {error}") from error
         except Exception as error:
             raise AssertionError(f"{name}: {type(error).__name__}: {error}") from error
+
+
+def assert_close(first: Tensor, second: Tensor, values: str, *, atol: float, rtol: float) -> None:
+    """Equal shapes, types and numbers, within ``atol`` and ``rtol``."""
+    torch.testing.assert_close(first, second, atol=atol, rtol=rtol, msg=lambda message: f"{values}: {message}")
 
 
 def _with_matrix(sentence: Sentence) -> Sentence:
