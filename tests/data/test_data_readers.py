@@ -5,16 +5,17 @@ import gzip
 import io
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from structattn.data import Example, Vocabulary, collate, read_examples
-from structattn.data.readers.formats import recognise_format
+from structattn.data.readers.formats import find_reader, recognise_format
 from structattn.errors import ConfigError, ParseError
 from structattn.syntax import Sentence
+from structattn.testing import READER_LAWS
 
 SST = "(3 (2 It) (4 (2 's) (3 fun)))\n(1 (2 not) (3 fun))\n(0 bad)\n"
 CONLLU = """# sent_id = s-1
@@ -27,6 +28,7 @@ CONLLU = """# sent_id = s-1
 """
 PARSE = "(ROOT (S (NP (DT A) (NN dog)) (VP (VBZ barks))))"
 SICK_HEADER = "pair_ID\tsentence_A\tsentence_B\trelatedness_score\tentailment_judgment"
+SICK = f"{SICK_HEADER}\n7\tA dog barks\tA dog sleeps\t3.5\tNEUTRAL\n"
 
 
 def snli_line(label: str) -> str:
@@ -311,19 +313,28 @@ def test_recognised(tmp_path: Path, name: str, text: str, expected: str) -> None
     assert recognise_format(write(tmp_path, text, name)) == expected
 
 
+SMALL = {
+    "sst": "(3 (2 It) (4 works))\n",
+    "labelled": "1 a fine film\n",
+    "tsv": "sentence\tlabel\na fine film\t1\n",
+    "json": '{"text": "a fine film", "label": "1"}\n',
+    "conllu": "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n",
+    "documents": "# newdoc\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n",
+    "brackets": "(S (NP (DT the) (NN cat)))\n",
+    "parallel": "ein Film\ta film\n",
+}
+
+
+@pytest.mark.parametrize("law", READER_LAWS.values(), ids=READER_LAWS)
 @pytest.mark.parametrize(
     ("format", "text"),
-    [
-        ("sst", "(3 (2 It) (4 works))\n"),
-        ("labelled", "1 a fine film\n"),
-        ("tsv", "sentence\tlabel\na fine film\t1\n"),
-        ("json", '{"text": "a fine film", "label": "1"}\n'),
-        ("conllu", "1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
-        ("documents", "# newdoc\n1\ta\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
-        ("brackets", "(S (NP (DT the) (NN cat)))\n"),
-        ("parallel", "ein Film\ta film\n"),
-    ],
+    [*SMALL.items(), ("csv", "text,label\na fine film,1\n"), ("snli", snli_line("neutral")), ("sick", SICK)],
 )
+def test_laws(format: str, text: str, law: Callable[..., None], tmp_path: Path) -> None:
+    law(find_reader(format), text, list(read_examples(write(tmp_path, text), format)))
+
+
+@pytest.mark.parametrize(("format", "text"), SMALL.items())
 def test_streams_are_read_like_files(format: str, text: str, tmp_path: Path) -> None:
     expected = list(read_examples(write(tmp_path, text), format))
     for stream in (io.StringIO(text), io.BytesIO(text.encode()), io.BytesIO(gzip.compress(text.encode()))):

@@ -2,6 +2,7 @@
 
 import itertools
 import json
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,6 +16,7 @@ from structattn.data.generated import agreement_treebank
 from structattn.encoders.build import build
 from structattn.encoders.encoder_table import BUILDERS, encoder_options, needs_backbone
 from structattn.errors import ConfigError
+from structattn.testing import ENCODER_LAWS
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=3), 7)]
 VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence in SENTENCES])
@@ -22,53 +24,24 @@ VOCABULARY = sa.Vocabulary.from_examples([sa.Example((sentence,)) for sentence i
 NAMES = sorted(name for name in BUILDERS if not needs_backbone(name) and name != "decomposable")
 
 
-def tiny(name: str) -> sa.encoders.SentenceEncoder:
+def tiny(name: str, size: int = len(VOCABULARY)) -> sa.encoders.SentenceEncoder:
     """A small encoder without dropout; every builder has ``dim`` and ``dropout``."""
     torch.manual_seed(0)
     known = encoder_options(name)
     options = {"dim": 12, "dropout": 0.0}
     if "num_heads" in known:
         options["num_heads"] = 2
-    return build(name, vocab_size=len(VOCABULARY), **options)
+    return build(name, vocab_size=size, **options)
 
 
 def encode(encoder: sa.encoders.SentenceEncoder, sentences: list[sa.Sentence]) -> sa.encoders.Encoding:
     return encoder(sa.collate(sentences, VOCABULARY))
 
 
-@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("law", ENCODER_LAWS.values(), ids=ENCODER_LAWS)
 @pytest.mark.parametrize("name", NAMES)
-def test_padding_changes_nothing(name: str, training: bool) -> None:
-    encoder = tiny(name).train(training)
-    together = encode(encoder, SENTENCES)
-    assert together.vector is not None
-    for row, sentence in enumerate(SENTENCES):
-        alone = encode(encoder, [sentence])
-        torch.testing.assert_close(together.vector[row : row + 1], alone.vector, atol=2e-6, rtol=1e-5)
-        real = together.states[row][together.mask[row]]
-        torch.testing.assert_close(real, alone.states[0][alone.mask[0]], atol=2e-6, rtol=1e-5)
-        assert not together.states[row][~together.mask[row]].any(), "padded states must be zero"
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_order_in_the_batch_changes_nothing(name: str) -> None:
-    encoder = tiny(name)
-    forward = encode(encoder, SENTENCES).vector
-    backward = encode(encoder, SENTENCES[::-1]).vector
-    assert forward is not None
-    assert backward is not None
-    torch.testing.assert_close(forward, backward.flip(0), atol=2e-6, rtol=1e-5)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_double_precision_agrees_with_single(name: str) -> None:
-    encoder = tiny(name)
-    single = encode(encoder, SENTENCES).vector
-    double = encode(encoder.double(), SENTENCES).vector
-    assert single is not None
-    assert double is not None
-    assert double.dtype == torch.float64
-    torch.testing.assert_close(single.double(), double, atol=1e-5, rtol=1e-4)
+def test_laws(name: str, law: Callable[..., None]) -> None:
+    law(lambda size: tiny(name, size), SENTENCES)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -85,19 +58,6 @@ def test_save_and_load(name: str, tmp_path: Path) -> None:
     )
     safetensors.torch.load_model(other, str(tmp_path / "encoder.safetensors"))
     torch.testing.assert_close(encode(encoder, SENTENCES).vector, encode(other, SENTENCES).vector, atol=0, rtol=0)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_gradients_reach_every_parameter_and_are_finite(name: str) -> None:
-    encoder = tiny(name)
-    vector = encode(encoder, SENTENCES).vector
-    assert vector is not None
-    weights = torch.randn(vector.shape, generator=torch.Generator().manual_seed(5))
-    (vector * weights).sum().backward()
-    for parameter_name, parameter in encoder.named_parameters():
-        assert parameter.grad is not None, f"{parameter_name} gets no gradient"
-        assert parameter.grad.isfinite().all(), parameter_name
-        assert parameter.grad.any(), f"{parameter_name} has a zero gradient"
 
 
 class WithoutDevice(TorchFunctionMode):
@@ -163,27 +123,6 @@ def test_plain_indexing_has_none() -> None:
     with MostAdded() as added:
         table[torch.tensor([0, 1, 1, 1])].sum().backward()
     assert added.most == 3
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_short_empty_and_unknown_sentences_are_finite(name: str) -> None:
-    encoder = tiny(name)
-    one = sa.Sentence(
-        ["unseen"], dependency=sa.DependencyTree([0]), constituency=sa.ConstituencyTree.from_brackets("(S (X unseen))")
-    )
-    empty = sa.Sentence([])
-    for sentences in ([one], [empty], [one, empty, SENTENCES[0]], [empty, empty]):
-        encoding = encode(encoder, sentences)
-        assert encoding.vector is not None
-        assert encoding.vector.isfinite().all()
-        encoding.vector.sum().backward()
-        for parameter_name, parameter in encoder.named_parameters():
-            assert parameter.grad is None or parameter.grad.isfinite().all(), parameter_name
-    mixed = encode(encoder, [one, empty, SENTENCES[0]]).vector
-    alone = encode(encoder, [one]).vector
-    assert mixed is not None
-    assert alone is not None
-    torch.testing.assert_close(mixed[:1], alone, atol=2e-6, rtol=1e-5)
 
 
 @pytest.mark.parametrize("name", NAMES)

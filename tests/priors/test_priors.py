@@ -2,6 +2,7 @@
 
 import copy
 import inspect
+from collections.abc import Callable
 
 import pytest
 import torch
@@ -25,6 +26,7 @@ from structattn.priors import (
     WordDistance,
 )
 from structattn.priors.sequence import alibi_slopes
+from structattn.testing import PRIOR_LAWS
 
 BRACKETS = """
 (S (NP (NP (CD Two) (NNS kids)) (PP (IN at) (NP (DT a) (NN ballgame))))
@@ -83,34 +85,11 @@ def assert_equal(first: AttentionBias, second: AttentionBias) -> None:
         torch.testing.assert_close(one, other)
 
 
+@pytest.mark.parametrize("law", PRIOR_LAWS.values(), ids=PRIOR_LAWS)
 @pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_shape_and_type(prior: Prior) -> None:
-    value = prior(BATCH)
-    assert value.allowed is not None or value.bias is not None
-    for part, kind in ((value.allowed, torch.bool), (value.bias, torch.float32)):
-        if part is not None:
-            assert part.dtype == kind
-            assert torch.broadcast_shapes(part.shape, (2, 3, 8, 8)) == (2, 3, 8, 8)
-            assert part.isfinite().all()
-    assert prior.name
+def test_laws(prior: Prior, law: Callable[..., None]) -> None:
+    law(prior, [LONG, SHORT])
     assert len(prior.head_names) in (1, 3)
-
-
-@pytest.mark.parametrize("first", PRIORS.values(), ids=PRIORS)
-@pytest.mark.parametrize("second", [Forward(), WordDistance(), DependencyDistance()], ids=lambda prior: prior.name)
-def test_addition_commutes_and_means_both(first: Prior, second: Prior) -> None:
-    assert_equal((first + second)(BATCH), (second + first)(BATCH))
-    assert_equal((first + second)(BATCH), first(BATCH) + second(BATCH))
-
-
-@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_zero_times_a_prior_still_forbids(prior: Prior) -> None:
-    assert_equal((0 * prior)(BATCH), AttentionBias(prior(BATCH).allowed, None))
-
-
-@pytest.mark.parametrize("prior", PRIORS.values(), ids=PRIORS)
-def test_scaling_distributes_over_the_sum(prior: Prior) -> None:
-    assert_equal((1.5 * (prior + WordDistance()))(BATCH), (1.5 * prior + 1.5 * WordDistance())(BATCH))
 
 
 @pytest.mark.parametrize("prior", [*PRIORS.values(), Subtree(), Subtree("own")], ids=[*PRIORS, "subtree", "own"])
