@@ -231,17 +231,17 @@ class StructuredDistribution(Distribution, ABC):
         """``H = -sum_z p(z) log p(z) = A - <mu, scores>``; zero if nothing is allowed."""
         return self._per_item(self._operators.entropy(*self._inputs())[1])
 
-    def cross_entropy(self, other: "StructuredDistribution") -> Float[Tensor, "*batch"]:
+    def cross_entropy(self, q: "StructuredDistribution") -> Float[Tensor, "*batch"]:
         """``-sum_z p(z) log q(z)`` for another distribution ``q`` over the same parts; ``inf`` where ``q`` forbids what
         ``p`` allows.
 
         Args:
-            other: the distribution ``q``.
+            q: the other distribution.
 
         Raises:
             ValueError: if it has a different family, shape or options, or sentences of different lengths.
         """
-        p, q = self._align(other)
+        p, q = self._align(q)
         p_log_partition, _, gap_to_q, q_log_partition = p._compare(q)
         return p._per_item(
             _fill_empty(q_log_partition + (gap_to_q - p_log_partition), p_log_partition, q_log_partition)
@@ -307,14 +307,7 @@ class StructuredDistribution(Distribution, ABC):
         return self._with(lambda tensor, axes: tensor.expand(shape + tensor.shape[tensor.dim() - axes :]))
 
     def __getitem__(self, index: Any) -> Self:
-        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``; an index selects along batch axes only.
-
-        Args:
-            index: as for a tensor.
-
-        Raises:
-            IndexError: if it does not fit the batch axes.
-        """
+        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``: an index as for a tensor, of batch axes only."""
         index = index if isinstance(index, tuple) else (index,)
         try:
             self.lengths[index]
