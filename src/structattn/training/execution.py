@@ -1,7 +1,6 @@
 """One run from its configuration to its result, in a folder of its own."""
 
 import contextlib
-import functools
 import hashlib
 import importlib.metadata
 import os
@@ -16,7 +15,7 @@ import torch
 
 import structattn
 from structattn.data.model_card import Trained, write_card
-from structattn.files.json_yaml import naming_description, read_json, read_yaml, write_json, write_yaml
+from structattn.files.json_yaml import naming_description, read_json, write_json, write_yaml
 from structattn.training import distributed
 from structattn.training.checkpoint import preserved_randomness
 from structattn.training.run_config import FROM_PYTHON
@@ -30,28 +29,32 @@ def carry_out(
     work: Callable[[RunFolder, Any], Mapping[str, Any]],
     read: Callable[[RunFolder, Mapping[str, Any]], _Result],
     *,
-    name: str,
-    files: Iterable[str | os.PathLike[str] | None] = (),
+    name: str,  # the command, for the model card
+    files: Iterable[str | os.PathLike[str] | None] = (),  # what the run reads; their checksums are kept
     resume: bool = False,
     overwrite: bool = False,
 ) -> _Result:
     """Carry out one run from its ``RunSettings`` to ``result.json``, or read the result if the run is finished.
 
-    ``work`` trains in the folder and returns the content of ``result.json``; ``read`` makes the result of it. ``name``
-    is the command, for the model card; the checksums of ``files`` are kept. The caller's random state is restored.
+    ``work`` trains in the folder and returns what ``result.json`` contains, which ``read`` makes the result of.
     """
     with contextlib.ExitStack() as stack:
         accelerator = stack.enter_context(distributed.open_accelerator(config.hardware, report_to=config.report_to))
         # Each process has made a name with the time in it.
         out = distributed.from_first(lambda: config.out)
         folder = RunFolder(out)
-        describe = functools.partial(_describe, config, accelerator.device, files)
+        environment: dict[str, Any] = {}
+
+        def describe(folder: RunFolder) -> None:
+            environment.update(_collect_environment(accelerator.device, files))
+            _describe(folder, config, environment)
+
         running = folder.running(config, describe, resume=resume, overwrite=overwrite)
         distributed.from_first(lambda: stack.enter_context(running))
         if not distributed.from_first(lambda: folder.is_finished):
             with preserved_randomness():
                 result = work(folder, accelerator)
-            distributed.from_first(lambda: _finish(folder, name, result))
+            distributed.from_first(lambda: _finish(folder, name, result, plain_values(config), environment))
         values = distributed.from_first(lambda: read_json(folder.result))
     with naming_description(folder.result, "a result"):
         return read(folder, values)
@@ -66,11 +69,8 @@ def peak_memory(device: torch.device) -> float:
     return round(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**20, 1)
 
 
-def _describe(
-    config: Any, device: torch.device, files: Iterable[str | os.PathLike[str] | None], folder: RunFolder
-) -> None:
+def _describe(folder: RunFolder, config: Any, environment: Mapping[str, Any]) -> None:
     """Write ``environment.json`` and then ``config.yaml``, whose presence makes this a run folder."""
-    environment = _collect_environment(device, files)
     if folder.is_trained:
         folder.check_data(environment["sha256"])
     folder.plots.mkdir(exist_ok=True)
@@ -105,10 +105,11 @@ def _checksum(file: str | os.PathLike[str]) -> str:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
-def _finish(folder: RunFolder, name: str, result: Mapping[str, Any]) -> None:
+def _finish(
+    folder: RunFolder, name: str, result: Mapping[str, Any], config: Mapping[str, Any], environment: Mapping[str, Any]
+) -> None:
     """Write the result of a run, and the card of its best model; a run over all folds keeps no model."""
     if folder.best.is_dir():
-        config, environment = read_yaml(folder.config), read_json(folder.environment)
         from_python = str((config.get("data") or {}).get("train")).startswith(FROM_PYTHON)
         counts = [result[key] for key in ("examples", "sentences", "questions") if key in result]
         versions = ("structattn", "python", "torch", "transformers", "device")

@@ -182,8 +182,9 @@ class _Loop:
     def run(self, measure_first: bool) -> History:
         self._restore()
         if distributed.is_first_process():
-            # What was logged after the last checkpoint will be logged again.
-            self.history.write(self.folder.metrics)
+            if self.history.rows or self.folder.metrics.is_file():
+                # What was logged after the last checkpoint will be logged again.
+                self.history.write(self.folder.metrics)
             begun = time.monotonic()
             bar = bar_or_lines(self.step, self.steps * self.config.epochs)
             self.watchers = [bar, *open_curves(self.accelerator, self.folder)]
