@@ -28,6 +28,8 @@ from structattn.training.run_config import load_config
 from structattn.training.run_folder import RunFolder, RunResult, prediction_rows, read_result
 from structattn.training.significance import Significance, compare_answers
 
+LOGGER = logging.getLogger("structattn.training")
+
 
 @dataclass(frozen=True)
 class Group:
@@ -88,9 +90,6 @@ class Comparison:
     num_examples: int
     groups: tuple[Group, ...]
     differences: tuple[Difference, ...]
-
-
-LOGGER = logging.getLogger("structattn.training")
 
 
 def compare(

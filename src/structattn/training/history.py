@@ -12,7 +12,7 @@ import time
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from typing import Any
 
 from structattn.errors import ParseError
 from structattn.files.json_yaml import naming_description, read_json_lines, read_yaml, write_json_lines
@@ -98,24 +98,20 @@ def rank_value(value: float, metric: Metric) -> tuple[bool, float]:
     return True, value if metric.greater_is_better else -value
 
 
-@runtime_checkable
-class Watcher(Protocol):
-    """Shows the progress of a run."""
+class Watcher:
+    """Shows the progress of a run; by default nothing."""
 
     def step(self) -> None:
         """A step was taken."""
-        ...
 
     def evaluated(self, row: HistoryRow) -> None:
         """The model was evaluated."""
-        ...
 
     def close(self) -> None:
         """The run is over."""
-        ...
 
 
-class Bar:
+class Bar(Watcher):
     """A bar on stderr, on terminals only; ``TQDM_DISABLE=1`` turns it off."""
 
     def __init__(self, done: int, total: int) -> None:
@@ -124,20 +120,20 @@ class Bar:
         self.bar = tqdm(total=total, initial=done, disable=None, unit="step", dynamic_ncols=True)
 
     def step(self) -> None:
-        """As ``Watcher``."""
+        """Move the bar by one step."""
         self.bar.update(1)
 
     def evaluated(self, row: HistoryRow) -> None:
-        """As ``Watcher``."""
+        """Write the metrics beside the bar."""
         self.bar.set_postfix({name: format_short(value) for name, value in row.metrics.items()})
 
     def close(self) -> None:
-        """As ``Watcher``."""
+        """Leave the bar as it is."""
         self.bar.close()
 
 
-class Lines:
-    """A line in the log every ten seconds, where there is no terminal for a bar."""
+class Lines(Watcher):
+    """A line in the log every ten seconds, beside those of evaluations, where there is no terminal for a bar."""
 
     def __init__(self, done: int, total: int, clock: Callable[[], float] = time.monotonic) -> None:
         self.done = self.first = done
@@ -162,30 +158,21 @@ class Lines:
                 _format_time(left),
             )
 
-    def evaluated(self, row: HistoryRow) -> None:
-        """Do nothing: every evaluation has a line of its own."""
 
-    def close(self) -> None:
-        """Do nothing: nothing is open."""
-
-
-class Curves:
-    """Curves in one of accelerate's experiment trackers."""
+class Curves(Watcher):
+    """Curves in one of accelerate's experiment trackers, with a point for each evaluation."""
 
     def __init__(self, tracker: Any) -> None:
         self.tracker = tracker
 
-    def step(self) -> None:
-        """Do nothing: one point per evaluation is enough."""
-
     def evaluated(self, row: HistoryRow) -> None:
-        """As ``Watcher``."""
+        """Add a point to each curve."""
         training = {f"train/{name}": value for name, value in row.training.items() if value is not None}
         evaluated = {f"dev/{name}": value for name, value in {**row.metrics, **row.values}.items()}
         self.tracker.log({**training, **evaluated}, step=row.step)
 
     def close(self) -> None:
-        """As ``Watcher``."""
+        """Send what the tracker has not sent yet."""
         self.tracker.finish()
 
 

@@ -38,10 +38,10 @@ def train(
         data: the training data: a file in any data format; or a pandas ``DataFrame``, a ``datasets.Dataset``, a list of
             mappings such as ``{"text": ..., "label": ...}``, of tuples ``(text, label)`` (for tasks on pairs ``(text,
             text, label)``), or of ``Example``.
-        dev: likewise, to choose the best model by; if ``None``, a part of the training data is held out.
+        dev: data to choose the best model by, in the same forms; if ``None``, a part of ``data`` is held out.
         encoder: name of an encoder, or ``module:function``.
         task: name of a task, ``module:NAME``, or a task.
-        test: likewise, to evaluate the best model on once.
+        test: data to evaluate the best model on once, in the same forms.
         resume: continue the interrupted run in ``out``.
         overwrite: replace the run in ``out``.
         **options: any field of ``RunConfig`` (``out``, ``seed``, ``options`` of the encoder, ``optimization``, ...;
@@ -67,18 +67,16 @@ def train(
     names = {"task": task if isinstance(task, str) else task.name, "encoder": encoder}
     sources = dict(zip(_PARTS, (data, dev, test), strict=True))
     values = _sort_options(options, sources)
-    if all(source is None or isinstance(source, str | os.PathLike) for source in sources.values()):
-        files = {name: os.fspath(source) for name, source in sources.items() if source is not None}  # type: ignore[arg-type]
-        config = RunConfig.from_dict({**names, **values, "data": {**values["data"], **files}})
-        return run(config, task=resolved, resume=resume, overwrite=overwrite)
-    settings = RunConfig.from_dict({**names, **values}).data
     present = {name: source for name, source in sources.items() if source is not None}
-    parts = {name: list(stream_examples(resolved, source, settings)) for name, source in present.items()}
-    for name, part in parts.items():
-        if not part:
-            raise ConfigError(f"data.{name}: expected at least one example, got none")
-    named = {name: f"{FROM_PYTHON}{checksum(part)}" for name, part in parts.items()}
-    config = RunConfig.from_dict({**names, **values, "data": {**values["data"], **named}})
+    files = {name: os.fspath(source) for name, source in present.items() if isinstance(source, str | os.PathLike)}
+    parts: dict[str, list[Example]] | None = None
+    if len(files) < len(present):
+        settings = RunConfig.from_dict({**names, **values}).data
+        parts = {name: list(stream_examples(resolved, source, settings)) for name, source in present.items()}
+        if absent := [name for name, part in parts.items() if not part]:
+            raise ConfigError(f"data.{absent[0]}: expected at least one example, got none")
+        files = {name: f"{FROM_PYTHON}{checksum(part)}" for name, part in parts.items()}
+    config = RunConfig.from_dict({**names, **values, "data": {**values["data"], **files}})
     return run(config, task=resolved, examples=parts, resume=resume, overwrite=overwrite)
 
 
@@ -89,7 +87,7 @@ def evaluate(
 
     Args:
         model: a model of a task, or the folder of a run or model.
-        data: a file, or examples as for `train`.
+        data: a file, or examples in a form that `train` takes.
         split: keep the predictions in the run folder under this name, ``"test"`` or any other, for ``compare``; the
             metrics on ``"test"`` become the test figures of the run.
         **columns: ``text_column``, ``label_column`` and ``id_column`` if their names are not the usual ones.

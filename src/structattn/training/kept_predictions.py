@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from structattn.tasks import Evaluation
 
 PathLike = str | os.PathLike[str]
+LOGGER = logging.getLogger("structattn.training")
+_NAME = re.compile(r"[\w-]+")
 
 
 @dataclass(frozen=True)
@@ -94,11 +96,6 @@ def collect_answers(rows: Sequence[Mapping[str, Any]], key: str, metric: Metric,
         kind = "numbers" if metric.is_numeric else "labels"
         raise ConfigError(f"{file}: the metric {metric.name!r} compares {kind}, which these predictions are not")
     return np.asarray(values, dtype=np.float64 if metric.is_numeric else np.str_)
-
-
-LOGGER = logging.getLogger("structattn.training")
-
-_NAME = re.compile(r"[\w-]+")
 
 
 def check_split(path: str | os.PathLike[str], split: str) -> None:

@@ -29,14 +29,7 @@ from structattn.tasks import Metric
 from structattn.tasks.memory import explained_memory
 from structattn.training import distributed
 from structattn.training.checkpoint import Averaging, load_optimizer, random_state, save_optimizer, set_random_state
-from structattn.training.history import (
-    History,
-    HistoryRow,
-    Watcher,
-    bar_or_lines,
-    format_short,
-    open_curves,
-)
+from structattn.training.history import History, HistoryRow, Watcher, bar_or_lines, format_short, open_curves
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.run_folder import RunFolder
@@ -170,8 +163,8 @@ class _Loop:
         self.steps = -(-len(sampler) // config.gradient_accumulation)
         self.schedule = build_schedule(self.optimizer, config, num_steps=self.steps * config.epochs)
         every = max(round(config.evaluations_per_epoch), 1)
-        self.evaluated = {round(self.steps * part / every) for part in range(1, every + 1)} - {0}
-        self.period = max(round(1 / config.evaluations_per_epoch), 1)
+        self.evaluated_steps = {round(self.steps * part / every) for part in range(1, every + 1)} - {0}
+        self.epochs_between_evaluations = max(round(1 / config.evaluations_per_epoch), 1)
         self.step = self.logged = 0
         self.loss = torch.zeros((), device=accelerator.device)
         self.norm: float | Tensor | None = None
@@ -221,7 +214,8 @@ class _Loop:
 
     def _is_evaluated(self) -> bool:
         epoch, step = divmod(self.step - 1, self.steps)
-        return step + 1 in self.evaluated and ((epoch + 1) % self.period == 0 or self._is_last())
+        is_due = (epoch + 1) % self.epochs_between_evaluations == 0 or self._is_last()
+        return is_due and step + 1 in self.evaluated_steps
 
     def _batches(self) -> Iterator[list[list[int]]]:
         """The batches of each step of an epoch."""

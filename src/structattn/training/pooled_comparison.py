@@ -62,7 +62,8 @@ def pool(
             folder of run folders (one for each seed).
         against: the system that the others are compared with.
         metric: name of a metric; the main metric of each task if ``None``.
-        split: as for ``compare``.
+        split: ``"dev"``, ``"test"``, or a name under which ``evaluate`` kept predictions; if ``None``, dev where the
+            run has it, otherwise test.
         samples: number of resamples of each test.
         seed: random seed of the resampling.
 

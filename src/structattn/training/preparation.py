@@ -35,11 +35,12 @@ from structattn.training.run_config import DataConfig, RunConfig
 
 if TYPE_CHECKING:
     from structattn.layers import WordEmbedding
-    from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.training")
 _TABLES = ("embedder.weight", "embedder.frozen")
 _NORMALISATIONS = (nn.LayerNorm, nn.RMSNorm)
+# Examples with different labels that a model is tried on to find the trees it needs.
+_TRIED = 64
 
 
 @torch.no_grad()
@@ -61,7 +62,7 @@ def draw_uniform(module: nn.Module, bound: float) -> None:
                 parameter[empty] = 0.0
 
 
-def start_from(model: "TaskModel", folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
+def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: bool = False) -> None:
     """Initialise a model's encoder from that of a saved model of any task.
 
     Words in both vocabularies get their vectors from the saved model; the others keep their own.
@@ -94,7 +95,7 @@ def has_word_vectors(module: object) -> bool:
     return hasattr(module, "load_vectors")
 
 
-def _find_table(model: "TaskModel") -> "WordEmbedding | None":
+def _find_table(model: TaskModel) -> "WordEmbedding | None":
     embedder = getattr(model.encoder, "embedder", None)
     return embedder if has_word_vectors(embedder) else None
 
@@ -108,9 +109,6 @@ def _take_vectors(mine: "WordEmbedding", theirs: "WordEmbedding", ids: Int64[Ten
     into[UNKNOWN_ID + 1 :][is_shared] = source[ids[is_shared]]
     mine.load_vectors(into)
     return int(is_shared.sum())
-
-
-LOGGER = logging.getLogger("structattn.training")
 
 
 def prepare_model(plan: RunPlan, split: Split) -> TaskModel:
@@ -215,11 +213,6 @@ def _list_words(source: Path) -> list[str]:
     marks = tuple(mark for mark in ("Ġ", "▁") if any(token.startswith(mark) for token in tokens))
     whole = [token[1:] for token in tokens if token.startswith(marks)] if marks else tokens
     return [word for word in whole if word and not word.startswith("##") and not word.startswith("[")]
-
-
-LOGGER = logging.getLogger("structattn.training")
-
-_TRIED = 64
 
 
 def find_missing_trees(plan: RunPlan, split: Split) -> tuple[Split, MissingTrees | None]:

@@ -5,7 +5,7 @@ A resumed run thus has the same batches as an uninterrupted one, without any sto
 
 import itertools
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol, runtime_checkable
 
 import numpy as np
@@ -63,18 +63,17 @@ class _SharedBatches(Sampler[list[int]]):
         self.epoch = epoch
 
     @abstractmethod
-    def _order_batches(self) -> list[list[int]]:
+    def _order_batches(self) -> Iterable[list[int]]:
         """The batches of all processes, in the order of this epoch."""
 
     def __len__(self) -> int:
         return -(-self.num_batches // self.processes)
 
     def __iter__(self) -> Iterator[list[int]]:
-        batches = self._order_batches()
         # Every process must take as many steps as the others, or they would wait for each other forever.
-        while len(batches) % self.processes:
-            batches += batches[: self.processes - len(batches) % self.processes]
-        return iter(batches[self.process :: self.processes])
+        missing = len(self) * self.processes - self.num_batches
+        repeated = itertools.islice(itertools.cycle(self._order_batches()), missing) if missing else ()
+        return itertools.islice(itertools.chain(self._order_batches(), repeated), self.process, None, self.processes)
 
 
 class LengthBatchSampler(_SharedBatches):
@@ -93,18 +92,11 @@ class LengthBatchSampler(_SharedBatches):
         return [batch.tolist() for batch in _by_length(order, self.lengths, self.batch_size, generator)]
 
 
-class NoisyBatchSampler(_SharedBatches):
+class NoisyBatchSampler(LengthBatchSampler):
     """Batches of neighbours in an order of lengths with a random number below one added, shuffled.
 
     All epochs draw from one generator, one after the other.
     """
-
-    def __init__(
-        self, lengths: Sequence[int], batch_size: int, *, seed: int, process: int = 0, processes: int = 1
-    ) -> None:
-        self.lengths = list(lengths)
-        self.batch_size = batch_size
-        super().__init__(-(-len(self.lengths) // batch_size), seed=seed, process=process, processes=processes)
 
     def _order_batches(self) -> list[list[int]]:
         generator = torch.Generator().manual_seed(self.seed)
@@ -138,7 +130,7 @@ class TokenBatchSampler(_SharedBatches):
         return [self.batches[index] for index in order]
 
 
-class WindowBatchSampler:
+class WindowBatchSampler(_SharedBatches):
     """Batches of consecutive groups of examples: each window of groups is shuffled, and sorted by length in pools.
 
     Windows are drawn once, so that every epoch has as many batches; their order, and that within them, differs.
@@ -157,31 +149,13 @@ class WindowBatchSampler:
     ) -> None:
         self.lengths = np.asarray(lengths)
         self.batch_size = batch_size
-        self.seed = seed
-        self.process = process
-        self.processes = processes
-        self.epoch = 0
         order = np.random.default_rng([seed, 0]).permutation(len(group_sizes)).tolist()
         starts = np.cumsum([0, *group_sizes])
         grouped = _windows([group_sizes[number] for number in order], window)
         self.windows = [[(starts[order[at]], starts[order[at] + 1]) for at in numbers] for numbers in grouped]
         sizes = [sum(end - start for start, end in window) for window in self.windows]
-        self.num_batches = sum(-(-int(size) // batch_size) for size in sizes)
-
-    def set_epoch(self, epoch: int) -> None:
-        """Set the epoch of the next iteration."""
-        self.epoch = epoch
-
-    def __len__(self) -> int:
-        return -(-self.num_batches // self.processes)
-
-    def __iter__(self) -> Iterator[list[int]]:
-        # Every process must take as many steps as the others, or they would wait for each other forever.
-        missing = len(self) * self.processes - self.num_batches
-        batches = itertools.chain(
-            self._order_batches(), itertools.islice(itertools.cycle(self._order_batches()), missing)
-        )
-        return itertools.islice(batches, self.process, None, self.processes)
+        num_batches = sum(-(-int(size) // batch_size) for size in sizes)
+        super().__init__(num_batches, seed=seed, process=process, processes=processes)
 
     def _order_batches(self) -> Iterator[list[int]]:
         generator = np.random.default_rng([self.seed, 1 + self.epoch])

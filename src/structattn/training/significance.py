@@ -64,7 +64,7 @@ class Answers:
         metric: what is compared.
         gold: the true answer of every example.
         first: the answers of one system, one array for each seed.
-        second: likewise for the other system.
+        second: the answers of the other system, one array for each seed.
     """
 
     metric: Metric
