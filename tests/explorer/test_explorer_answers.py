@@ -283,22 +283,60 @@ def test_a_fault_of_ours_is_a_reply_too(caplog: pytest.LogCaptureFixture, monkey
     assert "request 3 failed" in caplog.text
 
 
-def test_a_text_is_parsed_by_a_parser_or_becomes_a_chain() -> None:
+EN = "en 0.1.0"
+
+
+def test_a_text_gets_the_tree_of_a_parser_and_says_which() -> None:
     asked = {"v": 1, "id": 1, "do": "parse", "text": ["Two kids wash."]}
-    (chain,) = Answers({"mine": words_model("ms_san")}).ask(asked)["sentences"]
-    assert (chain["words"], chain["heads"], chain["phrases"]) == (["Two", "kids", "wash", "."], [0, 1, 2, 3], None)
-    assert chain["text"] == "Two kids wash."
-    (phrases,) = Answers({"mine": words_model("tree_transformer", num_heads=2)}).ask(asked)["sentences"]
-    assert phrases["phrases"] == [["X", 0, 4], ["X", 1, 4], ["X", 2, 4]]
-    assert phrases["heads"] is None, "a chain that the model does not read would be drawn as a parse"
+    (packaged,) = Answers({"mine": words_model("ms_san")}).ask(asked)["sentences"]
+    assert (packaged["words"], packaged["heads"]) == (["Two", "kids", "wash", "."], [2, 3, 0, 3])
+    assert (packaged["text"], packaged["found_by"]) == ("Two kids wash.", {"dependency": EN})
     (bare,) = Answers({"mine": words_model("disan")}).ask(asked)["sentences"]
-    assert (bare["heads"], bare["phrases"]) == (None, None)
+    assert (bare["heads"], bare["phrases"], "found_by" in bare) == (None, None, False)
     (parsed,) = Answers({"mine": words_model("disan")}, MissingTrees("en")).ask(asked)["sentences"]
-    assert (parsed["heads"], parsed["labels"]) == ([2, 3, 0, 3], ["nummod", "nsubj", "root", "punct"])
+    assert parsed["labels"] == ["nummod", "nsubj", "root", "punct"]
     remembering = words_model("ms_san")
     remembering.find_trees = MissingTrees("en")
     (found,) = Answers({"mine": remembering}).ask(asked)["sentences"]
-    assert found == parsed
+    assert found == parsed == packaged
+
+
+@pytest.mark.parametrize("trained_on", ["phrases of its data", "phrases of a parser"])
+def test_phrases_of_a_text_say_what_they_were_made_from(trained_on: str) -> None:
+    asked = {"v": 1, "id": 1, "do": "parse", "text": ["Two kids wash."]}
+    model = words_model("tree_transformer", num_heads=2)
+    if trained_on == "phrases of a parser":
+        model.find_trees = MissingTrees("en", structures=("constituency",))
+    answers = Answers({"mine": model})
+    (sentence,) = answers.ask(asked)["sentences"]
+    assert (sentence["heads"], sentence["found_by"]["constituency"]) == ([2, 3, 0, 3], EN)
+    assert [span[1:] for span in sentence["phrases"]] == [[0, 4], [0, 2]]
+    (entry,) = answers.boot([], host="server")["models"]
+    assert entry["parsed_phrases"] == (trained_on == "phrases of a parser")
+
+
+def test_what_no_parser_has_found_is_called_a_chain() -> None:
+    class Silent:
+        name, version, count = "silent", "1", 0
+
+        def __call__(self, examples: list[Example]) -> list[Example]:
+            return examples
+
+    asked = {"v": 1, "id": 1, "do": "parse", "text": ["Two kids wash."]}
+    (sentence,) = Answers({"mine": words_model("ms_san")}, Silent()).ask(asked)["sentences"]  # type: ignore[arg-type]
+    assert (sentence["heads"], sentence["found_by"]) == ([0, 1, 2, 3], {"dependency": "chain"})
+
+
+def test_the_source_of_a_tree_stays_with_it_and_trees_of_the_data_have_none() -> None:
+    model = words_model("ms_san")
+    answers = Answers({"mine": model})
+    (sentence,) = answers.ask({"v": 1, "id": 1, "do": "parse", "text": ["Two kids wash."]})["sentences"]
+    edited = {**sentence, "heads": [3, 3, 0, 3]}
+    (seen,) = answers.ask({**request("look", model), "sentences": [edited]})["sentences"]
+    assert seen == edited
+    assert "found_by" not in answers.ask(request("look", model))["sentences"][0]
+    boot = answers.boot([Sentence(["kids", "wash"]), DOG], host="server")
+    assert [item["sentences"][0].get("found_by") for item in boot["items"]] == [{"dependency": EN}, None]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -352,7 +390,7 @@ def test_what_a_page_is_born_with() -> None:
     assert len({one["sha256"] for one in boot["models"]}) == 3
     assert boot["models"][0]["labels"] == ["negative", "positive"]
     assert [one["expected"] for one in boot["items"]] == ["positive", None]
-    assert boot["items"][1]["sentences"][0]["heads"] == [0, 1]
+    assert boot["items"][1]["sentences"][0]["heads"] == [2, 0]
     for entry in boot["items"]:
         assert [one["model"] for one in entry["replies"]["look"]["looks"]] == list(models)
         for do in ("influence", "arcs", "flip"):

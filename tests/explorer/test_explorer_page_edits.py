@@ -201,3 +201,41 @@ def test_a_name_that_is_being_typed_outlives_a_reply(chromium: Any) -> None:
         page.keyboard.type("l")
         page.keyboard.press("Enter")
         assert "cabinet is now obl." in status(page)
+
+
+def chips(page: Any) -> list[str]:
+    return [text for text in page.locator(".chip").all_inner_texts() if "reads" not in text]
+
+
+def test_a_chip_says_where_the_tree_comes_from(chromium: Any) -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        reply = ask(request)
+        if request["do"] == "parse":
+            source = "chain" if "chain" in request["text"][0] else "en 0.1.0"
+            reply["sentences"][0]["found_by"] = {"dependency": source, "constituency": source}
+            reply["sentences"][0]["phrases"] = [["S", 0, 3]]
+        return reply
+
+    start = born()
+    start["models"][0]["reads"] = ["dependency", "constituency"]
+    with live(chromium, answer, start) as page:
+        assert chips(page) == ["tree from the data", "phrases from the data"]
+        by_mouse(page, 4, 0)
+        settle(page)
+        assert chips(page) == ["tree from the data, edited", "phrases from the data"]
+        page.get_by_role("button", name="Compare from here").click()
+        settle(page)
+        assert chips(page)[0] == "tree from the data, edited", "comparing does not make an edited tree one of the data"
+        page.get_by_role("button", name="undo").click()
+        page.get_by_role("button", name="undo").click()
+        settle(page)
+        assert chips(page)[0] == "tree from the data"
+        for text, tree, phrases in (
+            ("two kids wash", "tree by en 0.1.0", "phrases made from the tree by en 0.1.0"),
+            ("a chain indeed", "tree: a chain of words, not a parse", "phrases made from a chain of words"),
+        ):
+            page.get_by_label("text", exact=True).fill(text)
+            page.keyboard.press("Enter")
+            page.get_by_text(tree, exact=True).wait_for()
+            kind = "toy was trained on the phrases of its data, which may be of another kind"
+            assert chips(page) == [tree, phrases, kind]

@@ -46,7 +46,7 @@ def command(
         runs: run folders, or folders of saved models, for tasks with the same number of sentences; two are shown side
             by side.
         parser: the parser for typed sentences, as for structattn parse; by default the one saved with a run, if a
-            parser found the trees of its training data. Without any, words form a chain where a model needs a tree.
+            parser found the trees of its training data, or else en where a model needs a tree.
         data: a file of examples to choose from; by default the test data of the first run, or its development data.
             The worst errors of the first model come first.
         data_format: the data format of that file; recognised from the file by default.

@@ -19,6 +19,7 @@ from structattn.explorer.protocol import (
     add_needed_trees,
     check_length,
     check_request,
+    name_source,
     sentence_to_json,
 )
 from structattn.explorer.reply_records import edit_to_json, error_to_json, look_to_json, shorten_text
@@ -26,6 +27,8 @@ from structattn.http.request_checks import RequestError
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.inspect_example import require_encoder
 from structattn.inspection.structure_edits import count_edits
+from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
+from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.pictures.picture_files import encode
 from structattn.syntax import Sentence
 from structattn.tasks import TaskModel
@@ -49,8 +52,8 @@ class Answers:
 
     Args:
         models: models by the names that the page shows, all of tasks with the same number of sentences.
-        parser: finds trees for sentences without any. By default that of the first model that names one; without a
-            parser, the words become a chain where a model needs a tree.
+        parser: finds trees for sentences without any. By default that of the first model that names one, or else the
+            package's own where a model needs a tree.
 
     Raises:
         ConfigError: if there are no models, or for one that has no task or no sentence encoder, needs structures that
@@ -80,6 +83,7 @@ class Answers:
         self.reads = {name: structures_read(model) for name, model in self.models.items()}
         finders = [model.find_trees for model in self.models.values() if model.find_trees is not None]
         self.parser = parser if parser is not None else next(iter(finders), None)
+        self._package_parser = MissingTrees(DEFAULT_PARSER)
 
     @property
     def arity(self) -> int:
@@ -188,6 +192,8 @@ class Answers:
             "labels": list(model.labels) or None,
             "reads": list(self.reads[name]),
             "parser": None if self.parser is None else getattr(self.parser, "name", type(self.parser).__name__),
+            # Whether the phrases that it was trained on were made from the trees of a parser.
+            "parsed_phrases": "constituency" in getattr(model.find_trees, "structures", ()),
             "arity": model.task.arity,
             "sha256": checksum(model.state_dict()),
         }
@@ -264,12 +270,35 @@ class Answers:
         return self.models[name].task.answer == "label" and "dependency" in self.reads[name]
 
     def _complete(self, example: Example, names: Sequence[str]) -> Example:
-        """The example with the trees that the models read, parsed or made up where there are none."""
+        """The example with the trees that the models read; those that are found here carry the name of the parser."""
         needed = {structure for name in names for structure in self.reads[name]}
-        if self.parser is not None:
-            (example,) = self.parser([example])
+        parser = self.parser
+        if parser is None and any(find_missing_structures(sentence) & needed for sentence in example.sentences):
+            parser = self._package_parser
+        if parser is not None:
+            (parsed,) = parser([example])
+            source = _describe_parser(parser)
+            sentences = [
+                _name_sources(before, after, source)
+                for before, after in zip(example.sentences, parsed.sentences, strict=True)
+            ]
+            example = dataclasses.replace(parsed, sentences=tuple(sentences))
         completed = [add_needed_trees(sentence, needed) for sentence in example.sentences]
         return dataclasses.replace(example, sentences=tuple(completed))
+
+
+def _describe_parser(finder: TreeFinder) -> str:
+    """Name and version of a parser, without the checksum of its files."""
+    parser = getattr(finder, "parser", finder)
+    name = getattr(parser, "name", type(parser).__name__)
+    return f"{name} {getattr(parser, 'version', '')}".partition("+")[0].strip()
+
+
+def _name_sources(before: Sentence, after: Sentence, source: str) -> Sentence:
+    for tree in STRUCTURES:
+        if getattr(before, tree) is None and getattr(after, tree) is not None:
+            after = name_source(after, tree, source)
+    return after
 
 
 def _check_model(name: str, model: nn.Module) -> TaskModel:

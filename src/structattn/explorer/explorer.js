@@ -722,7 +722,8 @@ class Explorer {
     const item = boot.view?.item ?? 0;
     const models = (boot.view?.models ?? []).slice(0, 2);
     const sentences = boot.items[item]?.sentences ?? [];
-    this.state = { sentences, before: sentences, models: models.length ? models : [boot.models[0].name], item };
+    const shown = models.length ? models : [boot.models[0].name];
+    this.state = { sentences, before: sentences, born: sentences, models: shown, item };
     this.past = [];
     this.future = [];
     this.view = {
@@ -913,7 +914,8 @@ class Explorer {
     const { state } = this;
     const completed = now[0].sentences;
     const known = same(state.before, state.sentences) ? completed : before[0].sentences;
-    this.state = { ...state, sentences: completed, before: known };
+    const born = same(state.born, state.sentences) ? completed : same(state.born, state.before) ? known : state.born;
+    this.state = { ...state, sentences: completed, before: known, born };
     for (const reply of now) this.remember(JSON.stringify([reply.look.model, completed]), Promise.resolve(reply));
     this.last = this.now?.length === now.length ? this.now : now;
     this.now = now;
@@ -1026,7 +1028,7 @@ class Explorer {
   choose(item) {
     const { sentences } = this.boot.items[item];
     this.view.pinned = null;
-    return this.show({ ...this.state, sentences, before: sentences, item });
+    return this.show({ ...this.state, sentences, before: sentences, born: sentences, item });
   }
 
   setModels(models) {
@@ -1045,7 +1047,7 @@ class Explorer {
     try {
       const { sentences } = await this.request("parse", { text: texts, sentences: [] });
       this.view.pinned = null;
-      return await this.show({ ...this.state, sentences, before: sentences, item: null });
+      return await this.show({ ...this.state, sentences, before: sentences, born: sentences, item: null });
     } catch (error) {
       this.box.removeAttribute("aria-busy");
       return this.say(error.message, true);
@@ -1383,6 +1385,7 @@ class Trees {
     const known = ["influence", "arcs"].map((what) => this.influence(what));
     return [
       ...chips,
+      ...sourcesOf(app).map(({ text, doubtful }) => make("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
       ...known,
       app.live && app.isEdited && button("Compare from here", () => app.compareFromHere()),
     ].filter(Boolean);
@@ -1838,6 +1841,32 @@ class Trees {
       }),
     );
   }
+}
+
+/** Where the trees come from: the data, a parser with its version, a chain of words, an edit. */
+function sourcesOf({ boot, state }) {
+  const kinds = { dependency: ["heads", "labels"], constituency: ["phrases"] };
+  const said = new Map();
+  state.sentences.forEach((sentence, number) => {
+    for (const [kind, fields] of Object.entries(kinds)) {
+      if (!sentence[fields[0]]) continue;
+      const edited = fields.some((field) => !same(sentence[field], state.born[number]?.[field])) ? ", edited" : "";
+      const source = sentence.found_by?.[kind];
+      const made = { data: "the tree of the data", chain: "a chain of words" }[source] ?? `the tree by ${source}`;
+      const text =
+        kind === "constituency"
+          ? `phrases ${source ? `made from ${made}` : "from the data"}`
+          : source === "chain"
+            ? "tree: a chain of words, not a parse"
+            : `tree ${source ? `by ${source}` : "from the data"}`;
+      said.set(text + edited, source === "chain");
+      if (kind === "constituency" && source)
+        for (const { name, reads, parsed_phrases: parsed } of boot.models)
+          if (state.models.includes(name) && reads?.includes(kind) && !parsed)
+            said.set(`${name} was trained on the phrases of its data, which may be of another kind`, true);
+    }
+  });
+  return [...said].map(([text, doubtful]) => ({ text, doubtful }));
 }
 
 /** Weights from a word to the words, by sentence and place; over several rows the mean. */
@@ -2594,6 +2623,7 @@ async function openState(app, text) {
   await app.show({
     sentences: state.sentences,
     before: state.before,
+    born: state.before,
     models: known.length ? known : app.state.models,
     item: item < 0 ? null : item,
   });
@@ -2939,6 +2969,8 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:hidden;background:var(--chip);border-radius:5px}
 .notes{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}
 .chip{background:var(--chip);border-radius:999px;padding:2px 10px;font-size:13px}
+.doubtful{outline:1px dashed var(--mark)}
+.doubtful::before{content:"⚠ "}
 .prompt{min-height:34px;display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin-top:4px}
 .prompt form{display:flex;flex-wrap:wrap;gap:6px;align-items:center}
 .status{min-height:22px;font-weight:700;overflow-wrap:anywhere}

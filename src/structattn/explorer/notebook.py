@@ -24,8 +24,8 @@ def explore(
     Args:
         model: a model of a task, as ``structattn.load`` returns it; or several, by the names that are shown.
         items: an example, a sentence, a text, or a pair of these; or a list.
-        parser: name of the parser of texts, as ``load_parser`` takes it; by default the one that a model names.
-            Without any, words become a chain where a model needs a tree.
+        parser: name of the parser of texts, as ``load_parser`` takes it; by default the one that a model names,
+            or else ``en`` where a model needs a tree.
 
     Returns:
         An object that a notebook displays: the widget or, without anywidget, the page as a string of HTML.

@@ -27,6 +27,7 @@ MOST_SENTENCES = 2
 MOST_MODELS = 2
 MOST_WORDS = 256
 MOST_CHARACTERS = 20_000
+_MOST_OF_A_NAME = 200
 ACTIONS = ("look", "parse", "influence", "arcs", "flip", "draw")
 ONE_MODEL = ("influence", "arcs", "flip")
 PICTURES = ("heads", "tree", "phrases", "pooling", "latent")
@@ -36,7 +37,12 @@ MODES = ("weights", "change")
 
 _REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure", "from")
 _FIGURE = ("what", "format", "before", "scale")
-_SENTENCE = ("words", "tags", "heads", "labels", "phrases", "text", "leaves")
+_SENTENCE = ("words", "tags", "heads", "labels", "phrases", "text", "leaves", "found_by")
+_TREES = ("dependency", "constituency")
+CHAIN = "chain"
+"""The source of trees that no parser has found: the words in a row, one under the other."""
+DATA = "data"
+"""The source of phrases that were made from the dependency tree that came with the sentence."""
 _STATE = ("v", "sentences", "before", "view", "runs")
 _VIEW = ("models", "mode", "scale", "word")
 
@@ -47,7 +53,8 @@ _VIEW = ("models", "mode", "scale", "word")
 def read_sentence(value: Any, number: int = 0) -> Sentence:
     """A sentence from its record: ``words``, and, if there are any, ``tags``, ``heads`` with ``labels``, ``phrases``.
 
-    Also ``text``, the text that the words are from, and ``leaves``, the tags of the phrase tree if they differ.
+    Also ``text``, the text that the words are from, ``leaves``, the tags of the phrase tree if they differ, and
+    ``found_by``, the source of each tree that did not come with the sentence.
     """
     try:
         record = check_object(value, "sentence", _SENTENCE)
@@ -62,7 +69,7 @@ def read_sentence(value: Any, number: int = 0) -> Sentence:
             raise RequestError(f"text: expected a text of at most {MOST_CHARACTERS:,} characters, got {shown(text)}")
         dependency = _read_dependency(record.get("heads"), record.get("labels"), words)
         constituency = _read_constituency(record.get("phrases"), words, tags if leaves is None else leaves)
-        metadata = {} if text is None else {"text": text}
+        metadata = ({} if text is None else {"text": text}) | _read_sources(record.get("found_by"))
         return Sentence(words, tags, dependency, constituency, metadata=metadata)  # type: ignore[arg-type]
     except RequestError as error:
         raise RequestError(f"sentence {number}: {error}", sentence=number, word=error.word) from None
@@ -88,19 +95,40 @@ def sentence_to_json(sentence: Sentence) -> dict[str, Any]:
         record["text"] = sentence.text
     if phrases is not None and phrases.tags != (tags or (None,) * len(sentence)):
         record["leaves"] = list(phrases.tags)
-    return record
+    sources = {tree: source for tree in _TREES if (source := sentence.metadata.get(_source_key(tree))) is not None}
+    return {**record, "found_by": sources} if sources else record
 
 
 def add_needed_trees(sentence: Sentence, needed: Collection[str]) -> Sentence:
     """Add the needed trees that are missing: a chain as dependency tree, the phrases of the dependencies or of a chain.
 
-    What is not needed stays unknown, so that nobody takes it for a parse.
+    The sentence says that they are made up. What is not needed stays unknown, so that nobody takes it for a parse.
     """
     tree = DependencyTree(range(len(sentence))) if sentence.dependency is None else sentence.dependency
+    source = CHAIN if sentence.dependency is None else sentence.metadata.get(_source_key("dependency"), DATA)
     if sentence.constituency is None and "constituency" in needed:
         phrases = ConstituencyTree.from_dependency(sentence.words, tree)
-        sentence = dataclasses.replace(sentence, constituency=phrases)
-    return dataclasses.replace(sentence, dependency=tree) if "dependency" in needed else sentence
+        sentence = name_source(dataclasses.replace(sentence, constituency=phrases), "constituency", source)
+    if sentence.dependency is None and "dependency" in needed:
+        return name_source(dataclasses.replace(sentence, dependency=tree), "dependency", CHAIN)
+    return sentence
+
+
+def name_source(sentence: Sentence, tree: str, source: str) -> Sentence:
+    """The sentence, which says that its dependency or constituency tree was found by this parser."""
+    return dataclasses.replace(sentence, metadata={**sentence.metadata, _source_key(tree): source})
+
+
+def _source_key(tree: str) -> str:
+    return f"{tree} found by"
+
+
+def _read_sources(value: Any) -> dict[str, str]:
+    sources = {} if value is None else check_object(value, "found_by", _TREES)
+    for tree, source in sources.items():
+        if not is_text(source) or len(source) > _MOST_OF_A_NAME:
+            raise RequestError(f"found_by.{tree}: expected at most {_MOST_OF_A_NAME} characters, got {shown(source)}")
+    return {_source_key(tree): source for tree, source in sources.items()}
 
 
 def check_length(sentences: Sequence[Sentence]) -> None:
