@@ -29,6 +29,15 @@ def models(encoder: str, decoder: str, **options: Any) -> tuple[Any, Any]:
     return reader, writer.double()
 
 
+def test_size_is_that_of_a_transformer_and_of_the_accumulation() -> None:
+    encoder = sa.encoders.build("tree_transformer", vocab_size=4, dim=512, num_layers=1)
+    decoder: Any = build_decoder("tree_transformer", encoder, 7, num_layers=1, hidden=1024)
+    # Two attentions, a feed-forward network, three norms.
+    layer = 2 * 4 * (512 * 512 + 512) + (2 * 512 * 1024 + 512 + 1024) + 3 * 2 * 512
+    size = sum(parameter.numel() for parameter in decoder.layers.parameters())
+    assert size == layer + 152 * 64 + (512 * 4 + 4), "a table of positions, and the weight of a leaf for each head"
+
+
 @pytest.mark.parametrize("norm", ["first", "last"])
 @pytest.mark.parametrize(("encoder", "decoder"), PAIRS)
 def test_step_by_step_is_all_at_once(encoder: str, decoder: str, norm: str) -> None:

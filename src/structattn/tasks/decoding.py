@@ -7,13 +7,14 @@ Reference: Graves (2012), Sequence transduction with recurrent neural networks, 
 (2016), Google's neural machine translation system, section 7 (length normalisation, of which this is the plain form).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 import torch
 from jaxtyping import Float, Int
-from torch import Tensor
+from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.encoders import SentenceEncoder
@@ -36,34 +37,14 @@ _WORTHWHILE = 0.75
 
 @dataclass(frozen=True, eq=False)
 class SearchResult:
-    """The sequences that a search found.
-
-    Attributes:
-        tokens: ``(batch, step)``, each up to and including its end; 0 after it.
-        scores: the log-probability of each, length-normalised.
-    """
+    """The sequences that a search found, 0 after their ends, and their length-normalised log-probabilities."""
 
     tokens: Int[Tensor, "batch step"]
     scores: Float[Tensor, " batch"]
 
 
 def greedy_search(step: Step, state: State, *, limits: Int[Tensor, " batch"], begin: int, end: int) -> SearchResult:
-    """Take the most probable token at each step, up to the end.
-
-    Args:
-        step: the model.
-        state: the model's state before the first token, a row for each sequence.
-        limits: how many tokens each sequence may have, its end included; at its limit a sequence must end.
-        begin: the token before the first one.
-        end: the token that ends a sequence.
-
-    Example:
-        >>> table = torch.tensor([[0.0, 0.6, 0.4], [0.0, 0.2, 0.8], [0.0, 0.0, 0.0]]).log()
-        >>> step = lambda last, state: (table[last], state)
-        >>> found = greedy_search(step, {}, limits=torch.tensor([5]), begin=0, end=2)
-        >>> found.tokens.tolist(), round(found.scores.exp().item(), 2)
-        ([[1, 2]], 0.48)
-    """
+    """Take the most probable token at each step, up to the end; arguments are those of ``beam_search``."""
     last = torch.full_like(limits, begin)
     done = torch.zeros_like(limits, dtype=torch.bool)
     scores: Tensor | None = None
@@ -99,13 +80,13 @@ def beam_search(
     r"""Keep the best unfinished sequences at each step; return the best finished one.
 
     A sequence of ``n`` tokens, its end included, scores ``log p / n ** length_penalty``. Each kept sequence may end at
-    each step without taking a place in the beam; a search ends when no unfinished sequence can score more than the best
+    each step without taking up room in the beam; a search ends when no unfinished sequence can score more than the best
     finished one. With a beam as wide as the number of sequences the answer is exact.
 
     Args:
         step: the model.
-        state: as for `greedy_search`.
-        limits: as for `greedy_search`.
+        state: the model's state before the first token, a row for each sequence.
+        limits: how many tokens each sequence may have, its end included; at its limit a sequence must end.
         begin: the token before the first one.
         end: the token that ends a sequence.
         beam: how many unfinished sequences are kept.
@@ -117,8 +98,8 @@ def beam_search(
     Example:
         >>> table = torch.tensor([[0.0, 0.6, 0.4], [0.9, 0.05, 0.05], [0.0, 0.0, 0.0]]).log()
         >>> step = lambda last, state: (table[last], state)
-        >>> found = beam_search(step, {}, limits=torch.tensor([3]), begin=0, end=2, beam=2)
-        >>> found.tokens.tolist(), round(found.scores.exp().item(), 2)
+        >>> result = beam_search(step, {}, limits=torch.tensor([3]), begin=0, end=2, beam=2)
+        >>> result.tokens.tolist(), round(result.scores.exp().item(), 2)
         ([[2]], 0.4)
     """
     batch, least, most, device = len(limits), int(limits.min()), int(limits.max()), limits.device
@@ -130,7 +111,7 @@ def beam_search(
     best = torch.full((batch,), -torch.inf, device=device)
     answer = torch.zeros(batch, most, dtype=limits.dtype, device=device)
     active = torch.arange(batch, device=device)  # the sequences whose search goes on
-    state = _chosen(state, active.repeat_interleave(beam))
+    state = _select_rows(state, active.repeat_interleave(beam))
     shared = set(state)  # what no step has replaced, such as keys of the source: the same in all rows of a sequence
     last = torch.full((batch * beam,), begin, dtype=limits.dtype, device=device)
     # All rows of a sequence are the same at first: only one of them counts.
@@ -138,9 +119,9 @@ def beam_search(
     live[:, 0] = 0.0
     written = torch.zeros(batch, beam, most, dtype=limits.dtype, device=device)
     for number in range(1, most + 1):
-        before = state
-        logs, state = step(last, before)
-        shared = {name for name in shared if state.get(name) is before[name]}
+        previous = state
+        logs, state = step(last, previous)
+        shared = {name for name in shared if state.get(name) is previous[name]}
         logs = logs.unflatten(0, (-1, beam))
         live = live.to(logs.dtype)
 
@@ -156,24 +137,26 @@ def beam_search(
         total = (live.unsqueeze(-1) + logs).masked_fill(tokens == end, -torch.inf)
         if number >= least:
             total = total.masked_fill((number >= limits[active])[:, None, None], -torch.inf)
-        live, place = total.flatten(1).topk(beam)
-        row, token = place // total.shape[-1], tokens.flatten(1).gather(1, place)
+        live, position = total.flatten(1).topk(beam)
+        row, token = position // total.shape[-1], tokens.flatten(1).gather(1, position)
         written = written.gather(1, row.unsqueeze(-1).expand_as(written))
         written[..., number - 1] = token
         row += torch.arange(len(active), device=device)[:, None] * beam
         # Longer sequences divide by more: at their limit they are penalised least.
-        (rest,) = (live[:, 0] / limits[active].to(live.dtype) ** length_penalty > best[active]).nonzero(as_tuple=True)
-        if len(rest) == 0:
+        (survivors,) = (live[:, 0] / limits[active].to(live.dtype) ** length_penalty > best[active]).nonzero(
+            as_tuple=True
+        )
+        if len(survivors) == 0:
             break
-        are_fewer = len(rest) <= _WORTHWHILE * len(active)
+        are_fewer = len(survivors) <= _WORTHWHILE * len(active)
         if are_fewer:
-            active, live, written, row, token = (part[rest] for part in (active, live, written, row, token))
-        state = _chosen(state, row.flatten(), except_for=() if are_fewer else shared)
+            active, live, written, row, token = (part[survivors] for part in (active, live, written, row, token))
+        state = _select_rows(state, row.flatten(), except_for=() if are_fewer else shared)
         last = token.flatten()
     return SearchResult(answer[:, : int((answer == end).int().argmax(-1).max()) + 1], best)
 
 
-def _chosen(state: State, rows: Tensor, *, except_for: Collection[str] = ()) -> State:
+def _select_rows(state: State, rows: Tensor, *, except_for: Collection[str] = ()) -> State:
     return {name: tensor if name in except_for else tensor.index_select(0, rows) for name, tensor in state.items()}
 
 
@@ -204,6 +187,38 @@ class Decoder(Protocol):
     def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
         """Logits of the next token, and the next state."""
         ...
+
+
+class TokenDecoder(nn.Module, ABC):
+    """A decoder that embeds tokens and reads any number of them after a state: those of a text at once, or one."""
+
+    def __init__(self, vocab_size: int, dim: int, *, dropout: float) -> None:
+        super().__init__()
+        self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
+        nn.init.normal_(self.embedding.weight, std=dim**-0.5)
+        with torch.no_grad():
+            self.embedding.weight[0] = 0.0
+        self.dropout = nn.Dropout(dropout)
+
+    @abstractmethod
+    def start(self, encoding: Encoding, source: SentenceBatch) -> State:
+        """The state before the first token."""
+
+    @abstractmethod
+    def read(self, tokens: Int[Tensor, "row step"], state: State) -> tuple[Float[Tensor, "row step vocabulary"], State]:
+        """Logits of the token after each of these, and the state after all of them."""
+
+    def forward(
+        self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
+    ) -> Float[Tensor, "batch step vocabulary"]:
+        """Logits of the next token at each step."""
+        scores, _ = self.read(tokens, self.start(encoding, source))
+        return scores
+
+    def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
+        """Logits of the next token, and the next state."""
+        scores, state = self.read(last.unsqueeze(1), state)
+        return scores.squeeze(1), state
 
 
 def build_decoder(name: str, encoder: SentenceEncoder, vocab_size: int, **options: Any) -> Decoder:

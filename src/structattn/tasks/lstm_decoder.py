@@ -26,31 +26,15 @@ from structattn.layers import (
 )
 from structattn.layers.linear import glorot_linear
 from structattn.layers.segmentation import SelectionReader
-from structattn.tasks.decoding import State
+from structattn.tasks.decoding import State, TokenDecoder
 
 ATTENTIONS = ("none", "simple", "sigmoid", "segmentation", "window")
 
 
-class LSTMDecoder(nn.Module):
-    r"""``h_t = LSTM(y_{t-1})``, ``s_t = tanh(W [context(h_t); h_t])``, scores ``= V s_t + b`` (Luong et al. 2015).
+class LSTMDecoder(TokenDecoder):
+    """``h_t = LSTM(y_{t-1})``, ``s_t = tanh(W [context(h_t); h_t])``, scores ``= V s_t + b`` (Luong et al. 2015).
 
-    Args:
-        vocab_size: number of tokens.
-        dim: width of the tokens and of the states.
-        source_dim: width of the states that are attended to.
-        attention: module ``(states, mask, queries=...)`` to ``(context, weights)``, queries of width ``dim``; a
-            `WindowAttention` continues from its last position; no attention if ``None``.
-        vector_dim: width of the sentence vector that the LSTM starts from; it starts from zeros if ``None``.
-        num_layers: number of layers.
-        dropout: on the tokens, between the layers and before the scores.
-
-    Example:
-        >>> attention = StructuredAttention(SegmentationScorer(6, 4), reader=SelectionReader(2.0))
-        >>> decoder = LSTMDecoder(7, 4, source_dim=6, attention=attention)
-        >>> mask = torch.ones(2, 3, dtype=torch.bool)
-        >>> source = SentenceBatch(mask.long(), mask, mask.sum(1))
-        >>> decoder(Encoding(torch.ones(2, 3, 6), mask), source, torch.tensor([[2, 4], [2, 5]])).shape
-        torch.Size([2, 2, 7])
+    A window attention continues from its last position.
     """
 
     def __init__(
@@ -59,31 +43,19 @@ class LSTMDecoder(nn.Module):
         dim: int,
         *,
         source_dim: int,
-        attention: nn.Module | None = None,
-        vector_dim: int | None = None,
+        attention: nn.Module | None = None,  # (states, mask, queries=...) to (context, weights)
+        vector_dim: int | None = None,  # of the sentence vector that the LSTM starts from; None starts from zeros
         num_layers: int = 1,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
+        super().__init__(vocab_size, dim, dropout=dropout)
         self.num_layers = num_layers
         self.dim = dim
-        self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
-        nn.init.normal_(self.embedding.weight, std=dim**-0.5)
-        with torch.no_grad():
-            self.embedding.weight[0] = 0.0
         self.bridge = None if vector_dim is None else glorot_linear(vector_dim, 2 * num_layers * dim)
         self.lstm = LSTM(dim, dim, num_layers=num_layers, dropout=dropout)
         self.attention = attention
         self.mix = glorot_linear(dim if attention is None else source_dim + dim, dim, bias=False)
-        self.dropout = nn.Dropout(dropout)
         self.scores = glorot_linear(dim, vocab_size)
-
-    def forward(
-        self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
-    ) -> Float[Tensor, "batch step vocabulary"]:
-        """Logits of the next token at each step."""
-        scores, _ = self._read(tokens, self.start(encoding, source))
-        return scores
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
         """The state before the first token."""
@@ -97,24 +69,20 @@ class LSTMDecoder(nn.Module):
             state["position"] = both.new_zeros(rows, dtype=torch.promote_types(both.dtype, torch.float32))
         return state
 
-    def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Logits of the next token, and the next state."""
-        scores, state = self._read(last.unsqueeze(1), state)
-        return scores.squeeze(1), state
-
-    def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
+    def read(self, tokens: Int[Tensor, "row step"], state: State) -> tuple[Float[Tensor, "row step vocabulary"], State]:
+        """See ``TokenDecoder.read``."""
         memory = (state["hidden"].transpose(0, 1).contiguous(), state["cell"].transpose(0, 1).contiguous())
         read, (hidden, cell) = self.lstm.read_on(self.dropout(self.embedding(tokens)), memory)
         state = {**state, "hidden": hidden.transpose(0, 1), "cell": cell.transpose(0, 1)}
-        found = read
+        features = read
         if self.attention is not None:
-            places = {}
+            arguments = {}
             if (positions := getattr(self.attention, "positions", None)) is not None:
-                places["positions"] = positions(read, state["position"])
-                state["position"] = places["positions"][:, -1]
-            context, _ = self.attention(state["states"], state["mask"], queries=read, **places)
-            found = torch.cat([context, read], -1)
-        scores: Tensor = self.scores(self.dropout(torch.tanh(self.mix(found))))
+                arguments["positions"] = positions(read, state["position"])
+                state["position"] = arguments["positions"][:, -1]
+            context, _ = self.attention(state["states"], state["mask"], queries=read, **arguments)
+            features = torch.cat([context, read], -1)
+        scores: Tensor = self.scores(self.dropout(torch.tanh(self.mix(features))))
         return scores, state
 
 
@@ -122,29 +90,19 @@ def lstm_decoder(
     encoder: SentenceEncoder,
     vocab_size: int,
     *,
-    dim: int | None = None,
+    dim: int | None = None,  # of tokens and states; that of the encoder's states if None
     num_layers: int = 1,
+    # None; softmax; sigmoid; a two-state chain; a window that moves along the source from left to right.
     attention: str = "simple",
+    # The sum that the weights of a step are scaled to: 2 for segmentation if None, as in the paper (lambda), and
+    # unscaled otherwise; a window's weights sum to one.
     total: float | None = None,
-    initial: str = "vector",
-    dropout: float = 0.0,
+    initial: str = "vector",  # the LSTM starts from the sentence vector, or from zero
+    dropout: float = 0.0,  # on the tokens, between the layers and before the scores
 ) -> LSTMDecoder:
     """An LSTM with attention over the states of an encoder.
 
-    Args:
-        encoder: the encoder it attends to.
-        vocab_size: number of tokens.
-        dim: width of the tokens and of the states; that of the encoder's states if ``None``.
-        num_layers: number of layers.
-        attention: ``none``; ``simple`` (softmax); ``sigmoid``; ``segmentation`` (a two-state chain); ``window``, which
-            moves along the source from left to right.
-        total: the sum that the weights of a step are scaled to; 2 for segmentation if ``None``, as in the paper
-            (lambda), and unscaled for the others; a window's weights sum to one.
-        initial: whether the LSTM starts from the sentence ``vector`` or from ``zero``.
-        dropout: on the tokens, between the layers and before the scores.
-
-    Raises:
-        ConfigError: for an unknown attention or start, or a size below 1.
+    A size or attention that does not exist is a ``ConfigError``.
     """
     if attention not in ATTENTIONS:
         raise ConfigError(f"attention expects one of {', '.join(ATTENTIONS)}; got {attention!r}")
@@ -160,8 +118,8 @@ def lstm_decoder(
     if attention not in ("none", "window"):
         selection = {"simple": SoftmaxSelection, "sigmoid": SigmoidSelection, "segmentation": TwoStateChain}[attention]
         scorer = SegmentationScorer(source_dim, width, selection=selection())
-        chosen = 2.0 if total is None and attention == "segmentation" else total
-        layer = StructuredAttention(scorer, reader=SelectionReader(chosen))
+        scale = 2.0 if total is None and attention == "segmentation" else total
+        layer = StructuredAttention(scorer, reader=SelectionReader(scale))
     return LSTMDecoder(
         vocab_size,
         width,

@@ -23,31 +23,24 @@ from structattn.errors import ConfigError
 from structattn.layers import CausalAttention, CrossAttention, FeedForward, HierarchicalAccumulation, TreeCrossAttention
 from structattn.layers.decoder_attention import CrossSource
 from structattn.layers.positions import sinusoids
-from structattn.tasks.decoding import State
+from structattn.tasks.decoding import State, TokenDecoder
 
 Look = Callable[[nn.Module, Encoding, SentenceBatch], CrossSource]
 
 
 class DecoderLayer(nn.Module):
-    """Causal self-attention, attention to the source, a feed-forward network, each in a residual connection.
-
-    Args:
-        own: ``(states, before) -> (update, remembered)``.
-        cross: ``(states, source) -> (update, weights)``.
-        feed_forward: ``states -> update``.
-        residuals: the three connections.
-    """
+    """Causal self-attention, attention to the source, a feed-forward network, each in a residual connection."""
 
     def __init__(
         self,
-        own: CausalAttention,
+        causal: CausalAttention,
         cross: nn.Module,
         *,
         feed_forward: nn.Module,
         residuals: tuple[nn.Module, nn.Module, nn.Module],
     ) -> None:
         super().__init__()
-        self.own = own
+        self.own = causal
         self.cross = cross
         self.feed_forward = feed_forward
         self.around_own, self.around_cross, self.around_feed_forward = residuals
@@ -55,15 +48,15 @@ class DecoderLayer(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "row step dim"],
-        before: Float[Tensor, "row 2 head before channel"],
+        past: Float[Tensor, "row 2 head past channel"],
         source: CrossSource,
     ) -> tuple[Float[Tensor, "row step dim"], Float[Tensor, "row 2 head total channel"]]:
         """The states one layer up, and the keys and values of all steps so far."""
         remembered = []
 
         def attend(inner: Tensor) -> Tensor:
-            update, kept = self.own(inner, before)
-            remembered.append(kept)
+            update, cache = self.own(inner, past)
+            remembered.append(cache)
             written: Tensor = update
             return written
 
@@ -72,24 +65,10 @@ class DecoderLayer(nn.Module):
         return self.around_feed_forward(states, self.feed_forward), remembered[0]
 
 
-class TransformerDecoder(nn.Module):
+class TransformerDecoder(TokenDecoder):
     """Token embeddings with positions, layers, and logits from the same table (tied embeddings).
 
-    Args:
-        vocab_size: number of tokens.
-        dim: width of the tokens and of the states.
-        layers: the layers between the embeddings and the logits.
-        last: applied to the states after the layers.
-        look: ``(cross-attention, encoding, source) -> CrossSource``, the source as the attention reads it.
-        dropout: applied to the tokens.
-
-    Example:
-        >>> import structattn as sa
-        >>> encoder = sa.encoders.build("transformer", vocab_size=4, dim=8, num_heads=2)
-        >>> batch = sa.collate([sa.Sentence(["dogs", "bark"])], sa.Vocabulary(["bark", "dogs"]))
-        >>> decoder = transformer_decoder(encoder, 7, num_layers=1, num_heads=2)
-        >>> decoder(encoder(batch), batch, torch.tensor([[2, 4, 5]])).shape
-        torch.Size([1, 3, 7])
+    ``look(cross-attention, encoding, source)`` is the source as the attention reads it.
     """
 
     def __init__(
@@ -102,23 +81,11 @@ class TransformerDecoder(nn.Module):
         look: Look,
         dropout: float = 0.0,
     ) -> None:
-        super().__init__()
-        self.embedding = nn.Embedding(vocab_size, dim, padding_idx=0)
-        nn.init.normal_(self.embedding.weight, std=dim**-0.5)
-        with torch.no_grad():
-            self.embedding.weight[0] = 0.0
+        super().__init__(vocab_size, dim, dropout=dropout)
         self.bias = nn.Parameter(torch.zeros(vocab_size))
         self.layers = nn.ModuleList(layers)
         self.last = last
         self.look = look
-        self.dropout = nn.Dropout(dropout)
-
-    def forward(
-        self, encoding: Encoding, source: SentenceBatch, tokens: Int[Tensor, "batch step"]
-    ) -> Float[Tensor, "batch step vocabulary"]:
-        """Logits of the next token at each step."""
-        scores, _ = self._read(tokens, self.start(encoding, source))
-        return scores
 
     def start(self, encoding: Encoding, source: SentenceBatch) -> State:
         """The state before the first token: the source's keys and values for each layer, and no steps."""
@@ -129,15 +96,11 @@ class TransformerDecoder(nn.Module):
             state[f"own{number}"] = layer.own.empty_cache(len(encoding.states))
         return state
 
-    def step(self, last: Int[Tensor, " row"], state: State) -> tuple[Float[Tensor, "row vocabulary"], State]:
-        """Logits of the next token, and the next state."""
-        scores, after = self._read(last.unsqueeze(1), state)
-        return scores.squeeze(1), after
-
-    def _read(self, tokens: Tensor, state: State) -> tuple[Tensor, State]:
-        dim, past = self.embedding.embedding_dim, state["own0"].shape[3]
-        place = torch.arange(past, past + tokens.shape[1], device=tokens.device)
-        positions = sinusoids(place, dim, dtype=self.bias.dtype)
+    def read(self, tokens: Int[Tensor, "row step"], state: State) -> tuple[Float[Tensor, "row step vocabulary"], State]:
+        """See ``TokenDecoder.read``."""
+        dim, num_read = self.embedding.embedding_dim, state["own0"].shape[3]
+        steps = torch.arange(num_read, num_read + tokens.shape[1], device=tokens.device)
+        positions = sinusoids(steps, dim, dtype=self.bias.dtype)
         states = self.dropout(math.sqrt(dim) * self.embedding(tokens) + positions)
         after = dict(state)
         for number, layer in enumerate(self._layers()):
@@ -155,38 +118,17 @@ def transformer_decoder(
     *,
     num_layers: int = 2,
     num_heads: int = 4,
-    hidden: int | None = None,
-    norm: Literal["first", "last"] = "last",
-    dropout: float = 0.1,
+    hidden: int | None = None,  # of the feed-forward networks; 2 * dim if None
+    norm: Literal["first", "last"] = "last",  # in a residual connection
+    dropout: float = 0.1,  # on tokens, updates, attention weights and hidden layers
 ) -> TransformerDecoder:
-    """A Transformer decoder, as wide as the states of the encoder.
-
-    Args:
-        encoder: the encoder it attends to.
-        vocab_size: number of tokens.
-        num_layers: number of layers.
-        num_heads: number of heads.
-        hidden: width of the feed-forward networks' hidden layers; ``2 * dim`` if ``None``.
-        norm: whether the norm comes first or last in a residual connection.
-        dropout: on tokens, updates, attention weights and hidden layers.
-
-    Raises:
-        ConfigError: for an unknown norm, a size below 1, or heads that do not divide the width.
-    """
+    """A Transformer decoder, as wide as the states of the encoder."""
 
     def cross() -> nn.Module:
         return CrossAttention(encoder.state_dim, num_heads, dropout=dropout)
 
     return _decoder(
-        encoder,
-        vocab_size,
-        cross,
-        _look_at_states,
-        num_layers,
-        num_heads,
-        hidden=hidden,
-        norm=norm,
-        dropout=dropout,
+        encoder, vocab_size, cross, _look_at_states, num_layers, num_heads, hidden=hidden, norm=norm, dropout=dropout
     )
 
 
@@ -196,25 +138,14 @@ def tree_transformer_decoder(
     *,
     num_layers: int = 2,
     num_heads: int = 4,
-    hidden: int | None = None,
+    hidden: int | None = None,  # of the feed-forward networks; 2 * dim if None
     accumulation: Accumulation = Accumulation(),
-    norm: Literal["first", "last"] = "last",
-    dropout: float = 0.1,
+    norm: Literal["first", "last"] = "last",  # in a residual connection
+    dropout: float = 0.1,  # on tokens, updates, attention weights and hidden layers
 ) -> TransformerDecoder:
     """A Transformer decoder with attention to words and phrases, the latter by hierarchical accumulation.
 
-    The encoder must have states of phrases. Options are those of :func:`transformer_decoder`, and ``accumulation`` as
-    in :func:`structattn.encoders.tree_transformer`.
-
-    Raises:
-        ConfigError: as for :func:`transformer_decoder`.
-
-    Example:
-        >>> import structattn as sa
-        >>> encoder = sa.encoders.build("tree_transformer", vocab_size=4, dim=512, num_layers=1)
-        >>> decoder = tree_transformer_decoder(encoder, 7, num_layers=1, hidden=1024)
-        >>> sum(parameter.numel() for parameter in decoder.layers.parameters()) - 152 * 64
-        3156484
+    The encoder must have states of phrases; ``accumulation`` is as in :func:`structattn.encoders.tree_transformer`.
     """
 
     def cross() -> nn.Module:
@@ -223,15 +154,7 @@ def tree_transformer_decoder(
         return TreeCrossAttention(encoder.state_dim, num_heads, accumulation=accumulate, dropout=dropout)
 
     return _decoder(
-        encoder,
-        vocab_size,
-        cross,
-        _look_at_trees,
-        num_layers,
-        num_heads,
-        hidden=hidden,
-        norm=norm,
-        dropout=dropout,
+        encoder, vocab_size, cross, _look_at_trees, num_layers, num_heads, hidden=hidden, norm=norm, dropout=dropout
     )
 
 
