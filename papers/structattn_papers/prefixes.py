@@ -48,6 +48,6 @@ def has_depth(depth: int, gold: Texts) -> Shaped[np.ndarray, " example"]:
 
 CORRECT_PREFIX = Metric("correct_prefix", is_numeric=False, greater_is_better=True, function=Sums(prefix_shares, share))
 DEPTH_2, DEPTH_3, DEPTH_4, DEPTH_5, DEPTH_6, DEPTH_7, DEPTH_8 = (
-    replace(CORRECT_PREFIX, name=f"correct_prefix_depth{depth}", concerns=partial(has_depth, depth))
+    replace(CORRECT_PREFIX, name=f"correct_prefix_depth{depth}", applies_to=partial(has_depth, depth))
     for depth in TESTED_ON
 )

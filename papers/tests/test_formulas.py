@@ -76,7 +76,7 @@ def test_correct_prefix_by_hand_and_by_depth() -> None:
     answers = ["1 + 3", "( 1 + 2 ) * 3", "( 1 + 9 ) * 4"]
     assert metric("correct_prefix").value(gold, answers) == pytest.approx((2 / 3 + 1 + 3 / 7) / 3)
     assert metric("correct_prefix_depth2").value(gold, answers) == pytest.approx((1 + 3 / 7) / 2)
-    assert not metric("correct_prefix_depth3").concerns_any(gold)
+    assert not metric("correct_prefix_depth3").applies_to_any(gold)
 
 
 def test_a_run_on_formulas_is_measured_by_depth(tmp_path: Path) -> None:

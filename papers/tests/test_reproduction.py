@@ -178,7 +178,7 @@ def test_a_record_keeps_the_counts_of_metrics_of_texts(place: Place) -> None:
     assert record.counts is not None
     counts = unpacked(record.counts["span_f1"], 2)
     assert counts.tolist() == [[2, 3], [0, 0]]
-    assert metric("span_f1").of_counts.value(np.zeros(2), counts) == record.metrics["span_f1"]
+    assert metric("span_f1").from_counts.value(np.zeros(2), counts) == record.metrics["span_f1"]
     assert record.right == bits([False, True])
 
 

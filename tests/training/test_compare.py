@@ -484,7 +484,7 @@ def test_bootstrap_interval_against_the_normal_approximation() -> None:
     assert result.bootstrap_p < 0.01
 
 
-@pytest.mark.parametrize("name", [name for name, one in METRICS.items() if one.concerns is None and name != "bleu"])
+@pytest.mark.parametrize("name", [name for name, one in METRICS.items() if one.applies_to is None and name != "bleu"])
 def test_every_metric_tells_a_better_system(name: str) -> None:
     found = metric(name)
     generator = np.random.default_rng(2)

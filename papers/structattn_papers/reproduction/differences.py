@@ -160,5 +160,5 @@ def _answers_of(record: Record, name: str) -> tuple[Metric, np.ndarray, np.ndarr
     if name in _NUMERIC and record.gold is not None and record.predicted is not None:
         return metric(name), np.asarray(record.gold, dtype=float), np.asarray(record.predicted, dtype=float)
     if record.examples is not None and record.counts is not None and name in record.counts:
-        return metric(name).of_counts, np.zeros(record.examples), unpacked(record.counts[name], record.examples)
+        return metric(name).from_counts, np.zeros(record.examples), unpacked(record.counts[name], record.examples)
     return None

@@ -110,26 +110,18 @@ Texts = Shaped[np.ndarray, " example"]
 
 
 def bleu_counts(gold: Texts, predicted: Texts) -> Counts:
-    """The counts behind corpus BLEU, as sacrebleu counts them: tokenisation ``13a``, cased.
-
-    Raises:
-        MissingExtra: if the extra ``mt`` is not installed.
-    """
+    """The counts behind corpus BLEU, as sacrebleu counts them: tokenisation ``13a``, cased."""
     metric = _bleu()
     rows = []
     for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True):
         # The score of a single sentence is not used, only its counts.
-        one = metric.sentence_score(answer, [text])
-        rows.append([*one.counts, *one.totals, one.sys_len, one.ref_len])
+        counted = metric.sentence_score(answer, [text])
+        rows.append([*counted.counts, *counted.totals, counted.sys_len, counted.ref_len])
     return np.asarray(rows, dtype=np.float64)
 
 
 def bleu_score(totals: Float[np.ndarray, "sample count"]) -> Values:
-    """Corpus BLEU from 0 to 100, as sacrebleu computes it: with exponential smoothing.
-
-    Raises:
-        MissingExtra: if the extra ``mt`` is not installed.
-    """
+    """Corpus BLEU from 0 to 100, as sacrebleu computes it: with exponential smoothing."""
     metric = _bleu()
     order = (totals.shape[1] - 2) // 2
     # sacrebleu expects whole counts, and the weights of resamples are whole numbers.
@@ -149,39 +141,29 @@ def _bleu() -> Any:
 def word_counts(name: str, gold: Texts, predicted: Texts) -> Counts:
     """The number of words of each example that are answered correctly, and of all its words; spaces separate answers.
 
-    Args:
-        name: the name of the metric, for the error.
-        gold: the gold answers.
-        predicted: the answers of a model.
-
-    Raises:
-        ValueError: if an answer has another number of words than the gold one.
+    Raises ``ValueError``, with the name of the metric, if an answer has another number of words than the gold one.
     """
     pairs = _by_word(name, gold, predicted)
-    return np.asarray([(sum(map(eq, wanted, found)), len(wanted)) for wanted, found in pairs], dtype=float)
+    return np.asarray([(sum(map(eq, words, answers)), len(words)) for words, answers in pairs], dtype=float)
 
 
 def span_counts(gold: Texts, predicted: Texts) -> Counts:
-    """Twice the number of right spans of each example, and of gold and predicted spans; spaces separate BIO tags.
+    """Twice the number of right spans of each example, and the number of gold and predicted ones, of BIO tags.
 
-    A span counts as right if start, end and label are those of a gold span, as in CoNLL-2000 (Tjong Kim Sang and
-    Buchholz 2000). The quotient is F1: ``2 right / (2 right + wrong + missed)``.
-
-    Raises:
-        ValueError: if an answer has another number of words than the gold one.
+    F1 is the quotient; right are start, end and label, as in CoNLL-2000 (Tjong Kim Sang and Buchholz 2000).
     """
     counts = []
     for pair in _by_word("span_f1", gold, predicted):
-        wanted, found = (set(find_spans(tags)) for tags in pair)
-        counts.append((2 * len(wanted & found), len(wanted) + len(found)))
+        gold_spans, answer_spans = (set(find_spans(tags)) for tags in pair)
+        counts.append((2 * len(gold_spans & answer_spans), len(gold_spans) + len(answer_spans)))
     return np.asarray(counts, dtype=float)
 
 
 def _by_word(name: str, gold: Texts, predicted: Texts) -> list[tuple[list[str], list[str]]]:
     pairs = [(text.split(), answer.split()) for text, answer in zip(gold.tolist(), predicted.tolist(), strict=True)]
-    for row, (wanted, found) in enumerate(pairs):
-        if len(wanted) != len(found):
-            message = f"expected an answer for each of the {len(wanted)} words of example {row}, got {len(found)}"
+    for row, (words, answers) in enumerate(pairs):
+        if len(words) != len(answers):
+            message = f"expected an answer for each of the {len(words)} words of example {row}, got {len(answers)}"
             raise ValueError(f"{name}: {message}")
     return pairs
 

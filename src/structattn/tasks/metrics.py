@@ -1,5 +1,9 @@
 """Metrics, in numpy: accuracy, macro F1, Matthews, Pearson, Spearman, mean squared error, and those of texts.
 
+Macro F1 is the mean over labels, those that are gold or predicted, of ``2 tp / (2 tp + fp + fn)``. Matthews correlation
+is Gorodkin's generalisation (2004) for more than two labels. Spearman is the correlation of ranks; equal values share
+their mean rank. Correlations are zero if one side is constant.
+
 Each metric is written once, over weighted examples. With weights of one it is the metric; with the counts of a resample
 it is the metric of that resample, which is how ``training.significance`` runs ten thousand of them at once.
 
@@ -35,7 +39,7 @@ class Metric:
         is_numeric: whether it compares numbers; otherwise it compares labels.
         greater_is_better: whether a larger value is a better one.
         function: ``(gold, predicted, weights) -> values``, one value for each row of weights; most are ``Sums``.
-        concerns: which examples it is computed on, by their gold answers; all if ``None``.
+        applies_to: which examples it is computed on, by their gold answers; all if ``None``.
 
     Example:
         >>> metric("accuracy").value(["a", "b"], ["a", "a"])
@@ -46,10 +50,10 @@ class Metric:
     is_numeric: bool
     greater_is_better: bool
     function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
-    concerns: Callable[[np.ndarray], np.ndarray] | None = None
+    applies_to: Callable[[np.ndarray], np.ndarray] | None = None
 
     @property
-    def of_counts(self) -> "Metric":
+    def from_counts(self) -> "Metric":
         """The same metric, computed from the counts of each example in place of its predicted answer.
 
         Raises:
@@ -57,18 +61,17 @@ class Metric:
 
         Example:
             >>> import numpy as np
-            >>> found = metric("span_f1")
+            >>> f1 = metric("span_f1")
             >>> gold, predicted = np.array(["B-NP O", "O"]), np.array(["B-NP O", "B-NP"])
-            >>> found.value(gold, predicted) == found.of_counts.value(np.zeros(2), found.counts(gold, predicted))
+            >>> f1.value(gold, predicted) == f1.from_counts.value(np.zeros(2), f1.counts(gold, predicted))
             True
         """
         if not isinstance(self.function, Counted):
             raise TypeError(f"{self.name} is not computed from counts")
-        given = Sums(lambda gold, counts: counts, self.function.score)
-        return replace(self, is_numeric=True, function=given)
+        return replace(self, is_numeric=True, function=Sums(lambda gold, counts: counts, self.function.score))
 
     def counts(self, gold: Labels, predicted: Labels) -> Counts | None:
-        """Whole numbers for each example, to compute the metric from without the answers, see ``of_counts``.
+        """Whole numbers for each example, to compute the metric from without the answers, see ``from_counts``.
 
         Returns:
             ``None`` if the metric is no function of such counts.
@@ -81,9 +84,9 @@ class Metric:
             return None
         return self.function.counts(np.asarray(gold, dtype=np.str_), np.asarray(predicted, dtype=np.str_))
 
-    def concerns_any(self, gold: Labels | Scores) -> bool:
+    def applies_to_any(self, gold: Labels | Scores) -> bool:
         """Whether the metric is computed on any of the examples."""
-        return self.concerns is None or bool(self.concerns(np.asarray(gold)).any())
+        return self.applies_to is None or bool(self.applies_to(np.asarray(gold)).any())
 
     def value(self, gold: Labels | Scores, predicted: Labels | Scores | Counts) -> float:
         """The metric of one system.
@@ -125,14 +128,14 @@ class Metric:
         if len(gold) == 0:
             raise ValueError(f"{self.name} expects at least one example, got none")
         kind = np.float64 if self.is_numeric else np.str_
-        true, answers = np.asarray(gold, dtype=kind), [np.asarray(one, dtype=kind) for one in systems]
-        concerned = None if self.concerns is None else self.concerns(true)
+        true, answers = np.asarray(gold, dtype=kind), [np.asarray(predicted, dtype=kind) for predicted in systems]
+        concerned = None if self.applies_to is None else self.applies_to(true)
         if isinstance(self.function, Sums):
             return self.function.of_systems(true, answers, concerned)
 
         def measured(weights: Weights) -> list[Values]:
-            own = weights if concerned is None else weights * concerned
-            return [self.function(true, one, own) for one in answers]
+            counted_weights = weights if concerned is None else weights * concerned
+            return [self.function(true, predicted, counted_weights) for predicted in answers]
 
         return measured
 
@@ -144,66 +147,6 @@ def metric(name: str) -> Metric:
         ConfigError: if there is none; the message lists the known names.
     """
     return METRICS.find(name) if ":" not in name else replace(METRICS.find(name), name=name)
-
-
-def accuracy(gold: Labels, predicted: Labels) -> float:
-    """Share of examples whose predicted label is the gold one.
-
-    Example:
-        >>> accuracy(["a", "b", "b", "c"], ["a", "b", "a", "c"])
-        0.75
-    """
-    return METRICS["accuracy"].value(gold, predicted)
-
-
-def macro_f1(gold: Labels, predicted: Labels) -> float:
-    """Mean over labels of ``2 tp / (2 tp + fp + fn)``; the labels are those that occur in gold or predicted.
-
-    Example:
-        >>> macro_f1(["a", "a", "b"], ["a", "b", "b"])
-        0.6666666666666666
-    """
-    return METRICS["macro_f1"].value(gold, predicted)
-
-
-def matthews(gold: Labels, predicted: Labels) -> float:
-    """Matthews correlation; for more than two labels Gorodkin's generalisation (2004). Zero if one side is constant.
-
-    Example:
-        >>> matthews(["1", "1", "0", "0"], ["1", "1", "1", "0"])
-        0.5773502691896258
-    """
-    return METRICS["matthews"].value(gold, predicted)
-
-
-def pearson(gold: Scores, predicted: Scores) -> float:
-    """Correlation of two series. Zero if one of them is constant.
-
-    Example:
-        >>> pearson([1.0, 2.0, 3.0], [2.0, 4.0, 6.0])
-        1.0
-    """
-    return METRICS["pearson"].value(gold, predicted)
-
-
-def spearman(gold: Scores, predicted: Scores) -> float:
-    """Correlation of two rankings; equal values share their mean rank.
-
-    Example:
-        >>> spearman([1.0, 2.0, 3.0], [1.0, 4.0, 9.0])
-        1.0
-    """
-    return METRICS["spearman"].value(gold, predicted)
-
-
-def mean_squared_error(gold: Scores, predicted: Scores) -> float:
-    """Mean of squared differences; smaller is better.
-
-    Example:
-        >>> mean_squared_error([1.0, 2.0], [1.0, 4.0])
-        2.0
-    """
-    return METRICS["mean_squared_error"].value(gold, predicted)
 
 
 def _squared_errors(gold: np.ndarray, predicted: np.ndarray) -> np.ndarray:
@@ -229,8 +172,8 @@ def _matthews(totals: Float[np.ndarray, "sample count"]) -> Values:
 def _label_counts(gold: np.ndarray, predicted: np.ndarray) -> Counts:
     """For each label, whether it is both gold and predicted, gold, and predicted in each example."""
     labels, ids = np.unique(np.concatenate([gold, predicted]), return_inverse=True)
-    has, given = (side[:, None] == np.arange(len(labels)) for side in (ids[: len(gold)], ids[len(gold) :]))
-    return np.concatenate([has & given, has, given], axis=1).astype(np.float64)
+    is_gold, is_predicted = (side[:, None] == np.arange(len(labels)) for side in (ids[: len(gold)], ids[len(gold) :]))
+    return np.concatenate([is_gold & is_predicted, is_gold, is_predicted], axis=1).astype(np.float64)
 
 
 def _by_label(totals: Float[np.ndarray, "sample count"]) -> Sequence[Float[np.ndarray, "sample label"]]:
@@ -238,7 +181,7 @@ def _by_label(totals: Float[np.ndarray, "sample count"]) -> Sequence[Float[np.nd
 
 
 def _pearson(gold: np.ndarray, predicted: np.ndarray, weights: np.ndarray) -> np.ndarray:
-    first, second = (one[None] - one.mean() for one in (_scaled(gold), _scaled(predicted)))
+    first, second = (series[None] - series.mean() for series in (_scaled(gold), _scaled(predicted)))
     return _correlation(first, second, weights)
 
 
