@@ -14,13 +14,13 @@ from structattn_papers.formulas import TESTED_ON
 #: Tree transduction: arithmetic in prefix notation, to be written in infix notation.
 TRANSDUCTION = Task(
     "transduction",
-    format="parallel",
+    fallback_format="parallel",
     metrics=("correct_prefix", "accuracy", *(f"correct_prefix_depth{depth}" for depth in TESTED_ON)),
     answer="text",
     generated="formulas",
 )
 #: Questions about stories of bAbI.
-FACT_SELECTION = Task("fact_selection", format="babi", arity=2, answer="facts", metrics=("accuracy",))
+FACT_SELECTION = Task("fact_selection", fallback_format="babi", arity=2, answer="facts", metrics=("accuracy",))
 
 #: From the name of a model that selects facts to its builder.
 FACT_MODELS: Mapping[str, str] = {

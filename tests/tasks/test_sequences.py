@@ -396,7 +396,7 @@ def numerals(num_train: int) -> tuple[list[Example], list[Example], list[Example
 @pytest.fixture
 def numeral_task(monkeypatch: pytest.MonkeyPatch) -> None:
     """A task whose data are generated."""
-    task = Task("numerals", format="parallel", metrics=("accuracy",), answer="text", generated="numerals")
+    task = Task("numerals", fallback_format="parallel", metrics=("accuracy",), answer="text", generated="numerals")
     monkeypatch.setattr(TASKS, "_rows", {**TASKS._rows, "numerals": task})
     monkeypatch.setattr(GENERATORS, "_rows", {"numerals": numerals})
 

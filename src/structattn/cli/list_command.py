@@ -116,7 +116,7 @@ def _describe(task: "Task") -> str:
         classes = _ANSWERS[task.answer]
     answer = f"a score from {scores[0]:g} to {scores[1]:g}" if scores else classes
     sentences = "one sentence" if task.arity == 1 else "two sentences"
-    return f"{sentences}; {answer}; format {task.format or 'as the file says'}; {', '.join(task.metrics)}"
+    return f"{sentences}; {answer}; format {task.fallback_format or 'as the file says'}; {', '.join(task.metrics)}"
 
 
 def _priors() -> Entries:

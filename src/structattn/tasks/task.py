@@ -27,21 +27,22 @@ class Task:
 
     Attributes:
         name: its key in the table of tasks.
-        format: the format the data set is published in, tried where a file's name and first line do not identify one.
+        fallback_format: the format the data set is published in, which a file has if its name and first line do not
+            identify another; always, if the answer is not a label.
         arity: 1 for single sentences, 2 for pairs.
         combine: how the sentence vectors become one, see ``structattn.tasks.answer_config``.
         labels: the classes; ``None`` takes them from the training data.
         score_range: for regression, the lowest and highest score; the model predicts a distribution over the whole
             numbers between them (Tai et al. 2015, section 4.2).
         relabel: new names for the labels of the file; ``None`` drops the example. Labels not named are kept.
-        relabel_elsewhere: the same for sentences without a phrase tree in formats other than the task's own, where
-            labels mean something else: 1 is negative among SST's five classes, positive among two. As ``relabel`` if
-            ``None``.
+        relabel_in_other_formats: the same for sentences without a phrase tree in formats other than
+            ``fallback_format``, where labels may mean something else. As ``relabel`` if ``None``.
         metrics: names of the metrics; the first decides which model is best.
         phrases: for labelled trees, whether to train on none, all, unique or weighted phrases too (see
             ``read_examples``).
         classifier_hidden: width of the classifier's hidden layer.
-        target: which of several answers in the file to predict, where its reader offers a choice.
+        target: which of several answers in a file of ``fallback_format`` to predict: the ``target`` of its reader, see
+            ``read_examples``; a class or a score if ``None``.
         answer: what the model predicts for an example, which decides the kind of model, see ``MODELS``: a ``label`` (or
             score); a ``text``, which is the label of the example; ``tags``, one for each word, which are the label,
             separated by spaces; or a dependency ``tree``, whose heads are the label.
@@ -60,13 +61,13 @@ class Task:
     """
 
     name: str
-    format: str | None = None
+    fallback_format: str | None = None
     arity: int = 1
     combine: str = "single"
     labels: tuple[str, ...] | None = None
     score_range: tuple[float, float] | None = None
     relabel: Mapping[str, str | None] = field(default_factory=dict)
-    relabel_elsewhere: Mapping[str, str | None] | None = None
+    relabel_in_other_formats: Mapping[str, str | None] | None = None
     metrics: tuple[str, ...] = ("accuracy", "macro_f1")
     phrases: Phrases = "none"
     classifier_hidden: int = 300
@@ -142,14 +143,15 @@ class Task:
         format = self.recognise_format(path) if format is None else format
         target = None
         if "target" in inspect.signature(find_reader(format)).parameters:
-            # Readers with targets of their own, such as SICK's, get the task's; the others a class or a score.
             default = "score" if self.is_regression else "class"
             # A line of label and text is recognised by its label.
             default = default if need_labels or format == "labelled" else "none"
-            target = self.target if format == self.format and self.target is not None else default
+            target = self.target if format == self.fallback_format and self.target is not None else default
         options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
         with naming(path):
-            yield from self.prepare(read_examples(path, format, **options), published=format == self.format)
+            yield from self.prepare(
+                read_examples(path, format, **options), is_own_format=format == self.fallback_format
+            )
 
     def recognise_format(self, path: Source, starts: Mapping[str, FileStart] | None = None) -> str:
         """The data format of a file, or of the first file of a pattern; the task's own if no other is recognised.
@@ -161,24 +163,23 @@ class Task:
         Raises:
             ParseError: for a missing, empty or unrecognisable file.
         """
-        if self.answer != "label" and self.format is not None:
+        if self.answer != "label" and self.fallback_format is not None:
             # A table of sentences and texts looks like one of sentences and labels.
-            return self.format
+            return self.fallback_format
         try:
             file = match_files(path)[0]
             return recognise_format(file, None if starts is None else starts.get(file))
         except ParseError:
-            if self.format is None:
+            if self.fallback_format is None:
                 raise
-            return self.format
+            return self.fallback_format
 
-    def prepare(self, examples: Iterable[Example], *, published: bool = True) -> Iterator[Example]:
+    def prepare(self, examples: Iterable[Example], *, is_own_format: bool = True) -> Iterator[Example]:
         """Rename and drop labels as the task says, and check that every example fits.
 
         Args:
             examples: single sentences or pairs.
-            published: whether their labels are those of the task's published data set, rather than of any other file,
-                see ``relabel_elsewhere``.
+            is_own_format: whether their labels are those of ``fallback_format``, see ``relabel_in_other_formats``.
 
         Raises:
             ConfigError: if an example has the wrong number of sentences, a label of the wrong kind, or a score out of
@@ -192,27 +193,29 @@ class Task:
             ['good']
         """
         for index, example in enumerate(examples):
-            place = example.describe(index)
+            description = example.describe(index)
             if len(example.sentences) != self.arity:
                 raise ConfigError(
-                    f"task {self.name!r} takes {_sentences(self.arity)}, {place} has {len(example.sentences)}"
+                    f"task {self.name!r} takes {_sentences(self.arity)}, {description} has {len(example.sentences)}"
                 )
             label = example.label
             names = self.relabel
-            if not published and self.relabel_elsewhere is not None and example.sentences[0].constituency is None:
-                names = self.relabel_elsewhere
+            if not is_own_format and example.sentences[0].constituency is None:
+                names = self.relabel if self.relabel_in_other_formats is None else self.relabel_in_other_formats
             if isinstance(label, str) and label in names:
                 renamed = names[label]
                 if renamed is None:
                     continue
                 example = dataclasses.replace(example, label=renamed)
             elif label is not None and isinstance(label, str) == self.is_regression:
-                wanted = "a score" if self.is_regression else "a label"
-                raise ConfigError(f"task {self.name!r} expects {wanted}, {place} has {label!r}")
+                kind = "a score" if self.is_regression else "a label"
+                raise ConfigError(f"task {self.name!r} expects {kind}, {description} has {label!r}")
             if self.score_range is not None and isinstance(label, float):
                 low, high = self.score_range
                 if not low <= label <= high:
-                    raise ConfigError(f"task {self.name!r} expects a score in [{low}, {high}], {place} has {label}")
+                    raise ConfigError(
+                        f"task {self.name!r} expects a score in [{low}, {high}], {description} has {label}"
+                    )
             yield example
 
     def limited(self, example: Example) -> Example:
@@ -229,11 +232,11 @@ class Task:
         if longest <= self.max_length:
             return example
         if not self.truncation or self.answer != "label":
-            found = f"{example.describe()} has a sentence of {longest:,} words, more than max_length"
+            fault = f"{example.describe()} has a sentence of {longest:,} words, more than max_length"
             hint = "truncate it, or use" if self.answer == "label" else "use"
-            raise ConfigError(f"{found} {self.max_length:,}: {hint} a greater max_length")
+            raise ConfigError(f"{fault} {self.max_length:,}: {hint} a greater max_length")
         return dataclasses.replace(
-            example, sentences=tuple(one.truncated(self.max_length) for one in example.sentences)
+            example, sentences=tuple(sentence.truncated(self.max_length) for sentence in example.sentences)
         )
 
     def labels_of(self, examples: Iterable[Example]) -> tuple[str, ...]:
@@ -243,24 +246,26 @@ class Task:
             ConfigError: if an example has no label, or one outside the task's own, or if all examples have the same
                 label (there would be nothing to learn).
         """
-        found: set[str] = set()
+        labels: set[str] = set()
         count = 0
         for count, example in enumerate(examples, start=1):
-            place = f"training {example.describe(count - 1)}"
+            description = f"training {example.describe(count - 1)}"
             if example.label is None:
-                raise ConfigError(f"task {self.name!r}: {place} has no label")
+                raise ConfigError(f"task {self.name!r}: {description} has no label")
             if self.labels is not None and example.label not in self.labels:
-                known = ", ".join(self.labels)
-                raise ConfigError(f"task {self.name!r}: {place} has unknown label {example.label!r}; known: {known}")
-            found.add(str(example.label))
+                names = ", ".join(self.labels)
+                raise ConfigError(
+                    f"task {self.name!r}: {description} has unknown label {example.label!r}; known: {names}"
+                )
+            labels.add(str(example.label))
         if count == 0:
             raise ConfigError(f"task {self.name!r}: there are no training examples")
-        if len(found) == 1 and not self.is_regression:
+        if len(labels) == 1 and not self.is_regression:
             raise ConfigError(
-                f"task {self.name!r}: all {count} training examples have the label {found.pop()!r}; "
+                f"task {self.name!r}: all {count} training examples have the label {labels.pop()!r}; "
                 "classification needs at least two labels"
             )
-        return self.classes or tuple(sorted(found))
+        return self.classes or tuple(sorted(labels))
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values, for JSON and YAML."""
@@ -278,10 +283,10 @@ class Task:
             >>> Task.from_dict(task.to_dict()) == task
             True
         """
-        known = [item.name for item in dataclasses.fields(cls)]
+        names = [item.name for item in dataclasses.fields(cls)]
         for key in values:
-            if key not in known:
-                raise ConfigError(f"unknown field {key!r} of a task; known: {', '.join(known)}")
+            if key not in names:
+                raise ConfigError(f"unknown field {key!r} of a task; known: {', '.join(names)}")
         if "name" not in values:
             raise ConfigError("a task needs a name")
         tuples = {

@@ -33,22 +33,22 @@ _TASKS = (
     CLASSIFICATION,
     SENTIMENT,
     PAIR_CLASSIFICATION,
-    Task("sst5", format="sst", labels=("0", "1", "2", "3", "4")),
+    Task("sst5", fallback_format="sst", labels=("0", "1", "2", "3", "4")),
     Task(
         "sst2",
-        format="sst",
+        fallback_format="sst",
         labels=("negative", "positive"),
         relabel={"0": "negative", "1": "negative", "2": None, "3": "positive", "4": "positive"},
         # GLUE has the same sentences as a table, with 0 and 1.
-        relabel_elsewhere=_TWO_CLASSES,
+        relabel_in_other_formats=_TWO_CLASSES,
     ),
-    Task("trec", format="labelled"),
-    Task("cr", format="labelled"),
-    Task("mpqa", format="labelled"),
-    Task("subj", format="labelled"),
+    Task("trec", fallback_format="labelled"),
+    Task("cr", fallback_format="labelled"),
+    Task("mpqa", fallback_format="labelled"),
+    Task("subj", fallback_format="labelled"),
     Task(
         "sick",
-        format="sick",
+        fallback_format="sick",
         arity=2,
         combine="tai",
         score_range=(1.0, 5.0),
@@ -57,32 +57,32 @@ _TASKS = (
     ),
     Task(
         "sick_entailment",
-        format="sick",
+        fallback_format="sick",
         arity=2,
         combine="product_absolute",
         labels=("ENTAILMENT", "NEUTRAL", "CONTRADICTION"),
         target="entailment",
     ),
-    Task("snli", format="snli", arity=2, combine="product_absolute", labels=_NLI),
-    Task("cad_nli", format="tsv", arity=2, combine="product_absolute", labels=_NLI),
-    Task("rte", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
-    Task("mrpc", format="tsv", arity=2, combine="product_absolute", labels=("0", "1")),
-    Task("qnli", format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
-    Task("stsb", format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
-    Task("cola", format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
-    Task("agreement", format="agreement", labels=("singular", "plural")),
-    Task("attachment", format="conllu", metrics=("attachment",), target="heads", answer="tree"),
-    Task("tagging", format="columns", metrics=("tag_accuracy",), answer="tags"),
-    Task("span_tagging", format="columns", metrics=("span_f1", "tag_accuracy"), answer="tags"),
-    Task("pos_tagging", format="conllu", metrics=("tag_accuracy",), target="tags", answer="tags"),
+    Task("snli", fallback_format="snli", arity=2, combine="product_absolute", labels=_NLI),
+    Task("cad_nli", fallback_format="tsv", arity=2, combine="product_absolute", labels=_NLI),
+    Task("rte", fallback_format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
+    Task("mrpc", fallback_format="tsv", arity=2, combine="product_absolute", labels=("0", "1")),
+    Task("qnli", fallback_format="tsv", arity=2, combine="product_absolute", labels=("entailment", "not_entailment")),
+    Task("stsb", fallback_format="tsv", arity=2, combine="tai", score_range=(0.0, 5.0), metrics=_SIMILARITY),
+    Task("cola", fallback_format="tsv", labels=("0", "1"), metrics=("matthews", "accuracy")),
+    Task("agreement", fallback_format="agreement", labels=("singular", "plural")),
+    Task("attachment", fallback_format="conllu", metrics=("attachment",), target="heads", answer="tree"),
+    Task("tagging", fallback_format="columns", metrics=("tag_accuracy",), answer="tags"),
+    Task("span_tagging", fallback_format="columns", metrics=("span_f1", "tag_accuracy"), answer="tags"),
+    Task("pos_tagging", fallback_format="conllu", metrics=("tag_accuracy",), target="tags", answer="tags"),
     Task(
         "noun_phrases",
-        format="conllu",
+        fallback_format="conllu",
         metrics=("span_f1", "tag_accuracy"),
         target="noun_phrases",
         answer="tags",
     ),
-    Task("translation", format="parallel", metrics=("bleu",), answer="text"),
+    Task("translation", fallback_format="parallel", metrics=("bleu",), answer="text"),
 )
 
 #: Every task by name.
@@ -150,11 +150,7 @@ ANSWERS: Table[ModelKind] = Table(
 
 
 def find_model_kind(task: Task) -> ModelKind:
-    """The kind of model that learns a task; it is not imported.
-
-    Raises:
-        ConfigError: if there is none; the message lists the known answers.
-    """
+    """The kind of model that learns a task, which is not imported; a ``ConfigError`` lists the known answers."""
     try:
         return ANSWERS.find(task.answer)
     except ConfigError as error:
@@ -165,14 +161,14 @@ def model_class(task: Task) -> "type[TaskModel]":
     """The class of the models that learn a task.
 
     Raises:
-        ConfigError: as ``find_model_kind``.
+        ConfigError: if no kind of model gives its answer; the message lists the known answers.
 
     Example:
         >>> model_class(get_task("translation")).kind
         'sequence'
     """
-    found: type[TaskModel] = imported(find_model_kind(task).model)
-    return found
+    model: type[TaskModel] = imported(find_model_kind(task).model)
+    return model
 
 
 def get_task(name: str) -> Task:

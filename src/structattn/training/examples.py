@@ -115,7 +115,7 @@ def stream_examples(task: Task, source: Data, data: DataConfig, *, need_labels: 
     else:
         target = "none" if not need_labels else "score" if task.is_regression else "class"
         objects = read_objects(source, **data.columns, target=target, num_texts=task.arity)
-        examples = task.prepare(objects, published=False)
+        examples = task.prepare(objects, is_own_format=False)
     return add_parses(examples, data.parses)
 
 
@@ -171,7 +171,7 @@ def _stream(data: DataConfig, task: Task) -> "StreamedExamples":
 
 
 def _prepare(task: Task, examples: Iterable[Example]) -> Iterator[Example]:
-    return map(task.limited, task.prepare(examples, published=False))
+    return map(task.limited, task.prepare(examples, is_own_format=False))
 
 
 def _draw_sample(examples: list[Example], config: RunConfig) -> list[Example]:
