@@ -23,7 +23,7 @@ from benchmarks.memory import peak, status
 from benchmarks.sentences import WORDS, random_sentence
 from structattn.data import Example, PhraseTrees
 from structattn.pictures import Series, line_chart, save
-from structattn.tasks.memory import estimated_bytes, peak_bytes
+from structattn.tasks.memory import estimate_bytes, peak_bytes
 
 NAMES = ("emb_s2t", "disan", "transformer", "ms_san", "tree_transformer")
 MODES = ("train", "predict")
@@ -62,7 +62,7 @@ def measure(name: str, mode: str, words: int, *, batch_size: int, dim: int) -> t
     peak(reset=True)
     work(batch)
     measured = peak() - resident
-    estimate = estimated_bytes(work, batch[0], count=batch_size)
+    estimate = estimate_bytes(work, batch[0], count=batch_size)
     return measured, None if estimate is None else estimate / 1024**2
 
 

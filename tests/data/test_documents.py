@@ -17,7 +17,7 @@ from structattn.parsing.parsers import Document
 from structattn.parsing.text_files import read_sentences, resolve_format
 from structattn.syntax import Sentence
 from structattn.tasks import SENTIMENT, Prediction
-from structattn.tasks.answering import answers_by_length
+from structattn.tasks.answering import answer_by_length
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, run
 
 Call = Callable[..., tuple[int, str, str]]
@@ -220,7 +220,7 @@ def test_long_examples_are_answered_fewer_at_a_time(monkeypatch: pytest.MonkeyPa
 
     lengths = [3000, 5, 1500, 6, 2000, 1400, 7]
     examples = [Example([Sentence(["a"] * length)], id=str(number)) for number, length in enumerate(lengths)]
-    found = answers_by_length(examples, answer, size_of=lambda one: len(one.sentences[0]), batch_size=4)
+    found = answer_by_length(examples, answer, size_of=lambda one: len(one.sentences[0]), batch_size=4)
     assert [one.label for one in found] == [str(number) for number in range(7)]
     # 4 x 1400 x 1400 and 2 x 2000 x 2000 pairs of words are within 8 million, 2 x 3000 x 3000 are not.
     assert asked == [[5, 6, 7, 1400], [1500, 2000], [3000]]

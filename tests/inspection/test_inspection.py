@@ -21,7 +21,7 @@ from structattn.inspection import AttentionMap, attention_maps
 from structattn.inspection.sentence_figures import attention_panels, name_gates, title_heads, title_modules
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SentenceModel, SequenceModel, TaskBatch, TextProcessor, get_task
-from structattn.tasks.answering import sentences_of
+from structattn.tasks.answering import to_sentences
 from structattn.tasks.decoding import build_decoder
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
@@ -199,7 +199,7 @@ def test_everything_that_names_sentences_is_taken() -> None:
     with pytest.raises(TypeError):
         attention_maps(model, [3, 3], vocabulary=VOCABULARY)  # type: ignore[list-item]
     with pytest.raises(TypeError, match="item 1 is int"):
-        sentences_of(3, 1)
+        to_sentences(3, 1)
     with pytest.raises(ConfigError, match="Backbone has no vocabulary: pass vocabulary="):
         attention_maps(model, "a dog")
 

@@ -9,7 +9,7 @@ import structattn as sa
 from structattn.cli import main
 from structattn.data import Example, Vocabulary
 from structattn.tasks import memory
-from structattn.tasks.memory import estimated_bytes, peak_bytes
+from structattn.tasks.memory import estimate_bytes, peak_bytes
 
 WORDS = ["a", "fine", "film"]
 ENCODERS = {"emb_s2t": {}, "transformer": {"num_heads": 2}, "disan": {}, "ms_san": {}}
@@ -54,7 +54,7 @@ def test_the_estimate_is_what_a_long_batch_needs(name: str, is_training: bool) -
             torch.autograd.grad(loss, trained, allow_unused=True)
 
     batch = [Example((text_of(600),), "good", id=str(number)) for number in range(2)]
-    assert estimated_bytes(work, batch[0], count=2) == pytest.approx(peak_bytes(lambda: work(batch)), rel=0.2)
+    assert estimate_bytes(work, batch[0], count=2) == pytest.approx(peak_bytes(lambda: work(batch)), rel=0.2)
 
 
 def test_no_estimate_where_the_need_is_no_parabola() -> None:
@@ -63,10 +63,10 @@ def test_no_estimate_where_the_need_is_no_parabola() -> None:
     def truncated(some: list[Example]) -> None:
         torch.zeros(len(some), min(500, len(some[0].sentences[0])) ** 2)
 
-    assert estimated_bytes(truncated, example, count=2) is None
-    assert estimated_bytes(truncated, Example((text_of(3),), "good"), count=2) is None
+    assert estimate_bytes(truncated, example, count=2) is None
+    assert estimate_bytes(truncated, Example((text_of(3),), "good"), count=2) is None
     short = Example((text_of(400),), "good")
-    assert estimated_bytes(truncated, short, count=2) == 2 * 4 * 400**2
+    assert estimate_bytes(truncated, short, count=2) == 2 * 4 * 400**2
 
 
 def arguments(tmp_path: Path, out: str) -> list[str]:

@@ -23,11 +23,10 @@ from structattn.tasks import (
     SequenceModel,
     Task,
     TaskModel,
-    combine,
-    expected_scores,
     get_task,
-    score_targets,
 )
+from structattn.tasks.answer_config import combine
+from structattn.tasks.classifier import expected_scores, score_targets
 from structattn.training.preparation import count_parameters
 
 WORDS = ["a", "bad", "dog", "film", "fine", "good", "runs"]

@@ -48,9 +48,8 @@ from structattn.tasks import (
     TaskModel,
     get_task,
     model_class,
-    num_words,
 )
-from structattn.tasks.answering import measured_texts
+from structattn.tasks.answering import measure_texts, num_words
 from structattn.tasks.task_table import ModelKind
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 
@@ -388,7 +387,7 @@ class CountingModel(TaskModel):
         return [Prediction(one.id, count, None, {}) for one, count in zip(examples, counts, strict=True)]
 
     def measure(self, examples: Any, predictions: Any) -> Evaluation:
-        return measured_texts(self.task, examples, predictions)
+        return measure_texts(self.task, examples, predictions)
 
 
 def test_a_new_kind_of_task_is_a_row_in_each_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -143,7 +143,7 @@ def test_batches_made_in_another_process_bring_the_operators_of_their_trees(
     torch.manual_seed(1)
     vocabulary = sa.Vocabulary.from_examples(examples)
     encoder = sa.encoders.build("tree_transformer", vocab_size=len(vocabulary), dim=8, num_heads=2)
-    task = dataclasses.replace(sa.tasks.CLASSIFICATION, labels=("a", "b"))
+    task = dataclasses.replace(sa.tasks.get_task("classification"), labels=("a", "b"))
     model = sa.tasks.SentenceModel(encoder, task, vocabulary=vocabulary)
     expected = model.loss_of(model.eval()(model.collate(examples)), model.collate(examples))
 

@@ -20,7 +20,7 @@ from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_voca
 from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.layers.linear import glorot_linear
-from structattn.tasks.answering import Evaluation, Item, Prediction, checked_examples, example_of
+from structattn.tasks.answering import Evaluation, Item, Prediction
 from structattn.tasks.metrics import metric
 from structattn.tasks.task import Task
 from structattn.tasks.task_batch import check_batch
@@ -165,14 +165,14 @@ class FactModel(TaskModel):
 
     def collate(self, examples: Sequence[Item]) -> FactBatch:
         """Examples as tensors, see ``TaskModel.collate``; an example is a story and a question."""
-        return self._batch([example_of(item, index, self.task) for index, item in enumerate(examples)])
+        return self._batch(self.to_examples(examples))
 
     def predict(self, examples: Sequence[Item] | FactBatch, *, batch_size: int = 64) -> list[Prediction]:
         """Answers and the facts selected for them, see ``TaskModel.predict``."""
         with evaluating(self):
             if isinstance(examples, FactBatch):
                 return self._answers(examples)
-            found = self.with_trees(checked_examples(examples, self.task, batch_size=batch_size))
+            found = self.with_trees(self.to_examples(examples, batch_size=batch_size))
             answers: list[Prediction] = []
             for start in range(0, len(found), batch_size):
                 answers += self._answers(self._batch(found[start : start + batch_size]))

@@ -32,7 +32,7 @@ from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.pictures.picture_files import encode
 from structattn.syntax import Sentence
 from structattn.tasks import TaskModel
-from structattn.tasks.answering import Item, example_of
+from structattn.tasks.answering import Item, to_example
 from structattn.tasks.task_model import TreeFinder
 
 LOGGER = logging.getLogger("structattn.explorer")
@@ -138,7 +138,7 @@ class Answers:
             ValueError: for an item with another number of sentences.
             TypeError: for an item that is none of the above.
         """
-        examples = [example_of(item, number, self._first.task) for number, item in enumerate(items)]
+        examples = [to_example(item, number, self._first.task) for number, item in enumerate(items)]
         for example in examples:
             check_length(example.sentences)
         examples = [self._complete(example, list(self.models)) for example in examples]

@@ -21,7 +21,7 @@ from structattn.inspection.sentence_figures import sentence_figures
 from structattn.pictures import save
 from structattn.pictures.picture_files import FORMATS as PICTURE_FORMATS
 from structattn.pictures.picture_files import check_formats
-from structattn.tasks.answering import Item, sentences_of
+from structattn.tasks.answering import Item, to_sentences
 
 LOGGER = logging.getLogger("structattn.explorer")
 FORMATS = ("html", *PICTURE_FORMATS)
@@ -66,7 +66,7 @@ def attention_page(
     items = list_items(sentences)
     if not items:
         raise ValueError("expected at least one sentence, got none")
-    longest = max(len(sentence) for item in items for sentence in sentences_of(item))
+    longest = max(len(sentence) for item in items for sentence in to_sentences(item))
     if longest > MOST_WORDS:
         raise RequestError(
             f"expected sentences of at most {MOST_WORDS} words in a page, got one of {longest:,}; "
@@ -225,7 +225,7 @@ def _draw_figures(model: nn.Module, items: Sequence[Item], *, influence: bool, b
     maps = attention_maps(model, items)
     figures: list[dict[str, str]] = []
     for item in items:
-        sentences = sentences_of(item)
+        sentences = to_sentences(item)
         attributions = leave_one_out(model, item) if influence else (None,) * len(sentences)
         for sentence, attribution in zip(sentences, attributions, strict=True):
             of_sentence = [part for part in maps if part.index == len(figures)]

@@ -14,7 +14,7 @@ from structattn.layers.attention_map import AttentionMap
 from structattn.layers.recording import AttentionRecord, EncoderPass, recording
 from structattn.syntax import Sentence
 from structattn.syntax.constituency_tree import Span
-from structattn.tasks.answering import Item, sentences_of
+from structattn.tasks.answering import Item, to_sentences
 
 
 class Batch(Protocol):
@@ -129,7 +129,7 @@ def add_trees(model: nn.Module, sentences: Batch | Item | Sequence[Item]) -> Bat
         return items
     examples: list[Item] = task_model.with_trees(
         [
-            item if isinstance(item, Example) else Example(sentences_of(item, index), id=str(index))
+            item if isinstance(item, Example) else Example(to_sentences(item, index), id=str(index))
             for index, item in enumerate(items)
         ]
     )
@@ -141,7 +141,7 @@ def _list_texts(sentences: Batch | Item | Sequence[Item]) -> list[tuple[Sentence
     if (sides := getattr(sentences, "sides", None)) is not None:
         return list(zip(*(side.sentences for side in sides), strict=True))
     items = list_items(cast(Item | Sequence[Item], sentences))
-    return [sentences_of(item, index) for index, item in enumerate(items)]
+    return [to_sentences(item, index) for index, item in enumerate(items)]
 
 
 def _collate_passes(

@@ -13,7 +13,7 @@ from pathlib import Path
 from structattn.data import Example
 from structattn.files.json_yaml import read_json_lines
 from structattn.pictures import Series, line_chart
-from structattn.tasks import num_words
+from structattn.tasks.answering import num_words
 
 FileName = str | os.PathLike[str]
 

@@ -10,7 +10,7 @@ from structattn.inspection.attention_maps import find_custom_maps, make_maps, re
 from structattn.layers.attention_map import AttentionMap
 from structattn.layers.recording import recording_passes
 from structattn.tasks import Prediction, TaskModel
-from structattn.tasks.answering import Item, example_of
+from structattn.tasks.answering import Item, to_example
 
 
 @dataclass(frozen=True, eq=False)
@@ -58,7 +58,7 @@ def look(model: TaskModel, item: Item) -> Look:
         ([('pooling', ('fine', 'film'))], ['negative', 'positive'])
     """
     encoder = require_encoder(model)
-    (example,) = model.with_trees([example_of(item, 0, model.task)])
+    (example,) = model.with_trees([to_example(item, 0, model.task)])
     maps = find_custom_maps(model, example)
     if maps is not None:
         (answer,) = model.predict([example])

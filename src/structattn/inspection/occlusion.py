@@ -14,7 +14,7 @@ from structattn.inspection.attention_maps import find_module_with, find_vocabula
 from structattn.pictures import Limits, Names, Panel, heatmap_grid
 from structattn.syntax import ConstituencyTree, Sentence, align_words
 from structattn.tasks import Prediction
-from structattn.tasks.answering import Item, sentences_of
+from structattn.tasks.answering import Item, to_sentences
 
 # Longer sentences are drawn in smaller cells, which have no room for numbers.
 _MOST_NUMBERS = 40
@@ -72,7 +72,7 @@ def leave_one_out(
         (('fine', 'film'), 0.0)
     """
     replacement = _choose_unknown_word(model) if replacement is None else replacement
-    example = _add_trees(model, item if isinstance(item, Example) else Example(sentences_of(item)))
+    example = _add_trees(model, item if isinstance(item, Example) else Example(to_sentences(item)))
     occluded = [
         replace_sentence(example, number, occlude(sentence, position, replacement))
         for number, sentence in enumerate(example.sentences)

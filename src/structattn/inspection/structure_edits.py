@@ -13,7 +13,7 @@ from structattn.inspection.inspect_example import look
 from structattn.inspection.occlusion import predict_answers, read_value, replace_sentence
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, TaskModel
-from structattn.tasks.answering import Item, example_of
+from structattn.tasks.answering import Item, to_example
 
 STRUCTURES = ("order", "dependency", "constituency")
 
@@ -272,7 +272,7 @@ def _edit(example: Example, number: int, tree: DependencyTree) -> Example:
 
 
 def _add_trees(model: TaskModel, item: Item) -> Example:
-    (example,) = model.with_trees([example_of(item, 0, model.task)])
+    (example,) = model.with_trees([to_example(item, 0, model.task)])
     for number, sentence in enumerate(example.sentences):
         if sentence.dependency is None:
             raise MissingStructure(

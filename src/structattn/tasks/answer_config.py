@@ -26,17 +26,9 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Combination:
-    """One way of combining sentence vectors.
+    """One way of combining sentence vectors: which are concatenated, and how many vectors wide the result is.
 
-    Attributes:
-        arity: how many vectors it takes.
-        width: how many times wider than one vector its result is.
-        parts: the vectors that are concatenated.
-        reads_together: whether the encoder reads all sentences of an example as one text, and gives one vector.
-
-    Example:
-        >>> COMBINATIONS["product_signed"].parts(1.0, 3.0)
-        (1.0, 3.0, -2.0, 3.0)
+    An encoder that ``reads_together`` takes all sentences of an example as one text, and gives one vector.
     """
 
     arity: int
@@ -46,19 +38,9 @@ class Combination:
 
 
 def combine(name: str, vectors: "Sequence[Float[Tensor, 'batch dim']]") -> "Float[Tensor, 'batch combined']":
-    """Combine sentence vectors.
+    """The vectors of an example's sentences as one, by a key of ``COMBINATIONS``.
 
-    Args:
-        name: a key of ``COMBINATIONS``.
-        vectors: as many as the combination takes.
-
-    Raises:
-        ValueError: if there are more or fewer.
-
-    Example:
-        >>> import torch
-        >>> combine("tai", [torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0, 1.0]])])
-        tensor([[3., 2., 2., 1.]])
+    Raises ``ValueError`` unless there are as many vectors as the combination takes.
     """
     import torch
 

@@ -5,11 +5,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import torch
+from torch import Tensor
 
 from structattn.data import Example
-from structattn.errors import ConfigError
 from structattn.syntax import Sentence
-from structattn.tasks.memory import check_memory, explained_memory
+from structattn.tasks.memory import check_memory, explain_memory
 from structattn.tasks.metrics import metric
 from structattn.tasks.task import Task
 
@@ -63,15 +63,10 @@ class Evaluation:
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
 
 
-def sentences_of(item: object, index: int = 0) -> tuple[Sentence, ...]:
+def to_sentences(item: object, index: int = 0) -> tuple[Sentence, ...]:
     """The sentences of an example, a sentence, a text or a pair; texts are split into words.
 
-    Raises:
-        TypeError: for anything else; the message names its place.
-
-    Example:
-        >>> [sentence.words for sentence in sentences_of(("A dog.", Sentence(["hush"])))]
-        [('A', 'dog', '.'), ('hush',)]
+    Raises ``TypeError`` for anything else; the message names its place.
     """
     if isinstance(item, Example):
         return item.sentences
@@ -88,26 +83,13 @@ def num_words(example: Example) -> int:
     return sum(len(sentence) for sentence in example.sentences)
 
 
-def example_of(item: Item, index: int, task: Task) -> Example:
-    """An example from an example, sentence, text or tuple; texts are split into words.
+def to_example(item: Item, index: int, task: Task) -> Example:
+    """An example of the task from an example, sentence, text or pair; one without an id gets its index.
 
-    Args:
-        item: example, sentence, text, or tuple of these.
-        index: its place, which becomes its id if it has none.
-        task: says how many sentences an example has.
-
-    Raises:
-        ValueError: if it does not have as many sentences as the task takes.
-        ConfigError: if a sentence is longer than the task allows, and may not be truncated.
-        TypeError: if it is none of the above.
-
-    Example:
-        >>> from structattn.tasks import get_task
-        >>> example_of("ein Hund", 3, get_task("translation")).id
-        '3'
+    Raises an error if the task takes another number of sentences, or refuses their length.
     """
     if not isinstance(item, Example):
-        item = Example(sentences_of(item, index))
+        item = Example(to_sentences(item, index))
     if len(item.sentences) != task.arity:
         raise ValueError(
             f"task {task.name!r} takes {task.arity} sentence(s), example {item.id or index} has {len(item.sentences)}"
@@ -116,37 +98,11 @@ def example_of(item: Item, index: int, task: Task) -> Example:
     return task.limited(item)
 
 
-def checked_examples(items: Sequence[Item], task: Task, *, batch_size: int) -> list[Example]:
-    """The inputs of ``predict`` as examples.
-
-    Args:
-        items: as ``example_of`` takes them.
-        task: says how many sentences an example has.
-        batch_size: examples per batch.
-
-    Raises:
-        ConfigError: if the batch size is below 1.
-        ValueError: if one does not have as many sentences as the task takes.
-        TypeError: for one text instead of a list, or an item that ``example_of`` refuses.
-
-    Example:
-        >>> from structattn.tasks import get_task
-        >>> found = checked_examples(["ein Hund", "eine Katze"], get_task("translation"), batch_size=2)
-        >>> [example.id for example in found]
-        ['0', '1']
-    """
-    if isinstance(items, str):
-        raise TypeError(f"expected a list of examples, got one text; write predict([{items[:20]!r}])")
-    if batch_size < 1:
-        raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
-    return [example_of(item, index, task) for index, item in enumerate(items)]
-
-
 # Maximum number of pairs of words in a batch to predict, unless it is a single example.
 _PAIRS = 8_000_000
 
 
-def answers_by_length(
+def answer_by_length(
     examples: Sequence[Example],
     answer: Callable[[list[Example]], list[Prediction]],
     *,
@@ -156,41 +112,22 @@ def answers_by_length(
 ) -> list[Prediction]:
     """Answers in the order of the examples; similar lengths share a batch, which saves padding and changes no answer.
 
-    Batches of long examples, such as documents, are smaller, as attention needs memory for every pair of words.
-
-    Args:
-        examples: the examples to answer.
-        answer: answers one batch.
-        size_of: the length of an example.
-        batch_size: maximum number of examples per batch.
-        device: where they run; the CPU if ``None``.
-
-    Raises:
-        StructAttnError: if a batch needs more memory than there is; long ones are estimated before any is run.
-
-    Example:
-        >>> from structattn.syntax import Sentence
-        >>> def answer(batch):
-        ...     return [Prediction(example.id, example.sentences[0].words[0], None, {}) for example in batch]
-        >>> examples = [Example([Sentence.from_text(text)], id=text) for text in ("a long one", "short", "two words")]
-        >>> found = answers_by_length(examples, answer, size_of=lambda example: len(example.sentences[0]), batch_size=2)
-        >>> [prediction.label for prediction in found]
-        ['a', 'short', 'two']
+    Batches of long examples are smaller, and refused before any is run if there is too little memory on the device.
     """
     sizes = [size_of(example) for example in examples]
     batches = _batches_by_length(sizes, batch_size)
     options = "batch_size, or train with a smaller max_length"
     if batches:
         largest = max(batches, key=lambda rows: len(rows) * sizes[rows[-1]] ** 2)
-        longest, where = largest[-1], device or torch.device("cpu")
+        longest, device = largest[-1], device or torch.device("cpu")
         check_memory(
-            answer, examples[longest], count=len(largest), longest=sizes[longest], device=where, options=options
+            answer, examples[longest], count=len(largest), longest=sizes[longest], device=device, options=options
         )
-    found: dict[int, Prediction] = {}
+    predictions: dict[int, Prediction] = {}
     for rows in batches:
-        with explained_memory(len(rows), sizes[rows[-1]], options=options):
-            found.update(zip(rows, answer([examples[one] for one in rows]), strict=True))
-    return [found[index] for index in range(len(examples))]
+        with explain_memory(len(rows), sizes[rows[-1]], options=options):
+            predictions.update(zip(rows, answer([examples[row] for row in rows]), strict=True))
+    return [predictions[index] for index in range(len(examples))]
 
 
 def _batches_by_length(sizes: Sequence[int], batch_size: int) -> list[list[int]]:
@@ -204,26 +141,28 @@ def _batches_by_length(sizes: Sequence[int], batch_size: int) -> list[list[int]]
     return batches
 
 
-def measured_texts(
-    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], *, what: str = "text"
+def text_predictions(ids: Sequence[str], texts: Sequence[str], scores: Tensor) -> list[Prediction]:
+    """Texts that are answers, with their log-probabilities."""
+    rows = zip(ids, texts, scores.tolist(), strict=True)
+    return [Prediction(name, None, None, {}, text=text, log_probability=score) for name, text, score in rows]
+
+
+def measure_texts(
+    task: Task, examples: Sequence[Example], predictions: Sequence[Prediction], *, noun: str = "text"
 ) -> Evaluation:
-    """The task's metrics for answers that are texts, such as translations, apart from those that concern no example.
+    """The task's metrics for answers that are texts, apart from those that concern no example.
 
-    Args:
-        task: the task, which names the metrics.
-        examples: with the gold texts as labels.
-        predictions: one for each example.
-        what: what an error calls the text.
-
-    Raises:
-        ValueError: if an example has no text, or there are no examples.
+    Raises ``ValueError`` if an example has no text; ``noun`` is what the message calls it.
     """
     gold = []
     for index, example in enumerate(examples):
         if not isinstance(example.label, str):
-            raise ValueError(f"{example.describe(index)} has no {what} to compare with")
+            raise ValueError(f"{example.describe(index)} has no {noun} to compare with")
         gold.append(example.label)
     answers = [str(prediction.answer) for prediction in predictions]
-    chosen = [metric(name) for name in task.metrics]
-    metrics = {one.name: one.value(gold, answers) for one in chosen if one.concerns_any(gold)}
+    metrics = {
+        measure.name: measure.value(gold, answers)
+        for measure in map(metric, task.metrics)
+        if measure.applies_to_any(gold)
+    }
     return Evaluation(metrics, tuple(predictions), tuple(gold))

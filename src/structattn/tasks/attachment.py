@@ -16,16 +16,24 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build_from_config
-from structattn.encoders.latent_tree import read_latent_trees
+from structattn.encoders.latent_tree import LatentTree, read_latent_trees
 from structattn.errors import ConfigError
 from structattn.layers.attention_map import LATENT_TREES, AttentionMap
 from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
-from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, measured_texts, num_words
+from structattn.tasks.answering import (
+    Evaluation,
+    Item,
+    Prediction,
+    answer_by_length,
+    measure_texts,
+    num_words,
+    text_predictions,
+)
 from structattn.tasks.task import Task
 from structattn.tasks.task_batch import check_batch
 from structattn.tasks.task_model import ModelConfig, TaskModel
@@ -76,12 +84,12 @@ class AttachmentModel(TaskModel):
             ConfigError: if the encoder has no latent trees.
         """
         with evaluating(self):
-            found = self.encoder.latent_trees(collate([Sentence(["word"])], self.vocabulary).to(self.device))
-        if not isinstance(found, DependencyCRF | NonProjectiveDependencyCRF):
+            trees = self.encoder.latent_trees(collate([Sentence(["word"])], self.vocabulary).to(self.device))
+        if not isinstance(trees, DependencyCRF | NonProjectiveDependencyCRF):
             raise ConfigError(
-                f"task {self.task.name!r} expects an encoder with latent trees, got one with {type(found).__name__}"
+                f"task {self.task.name!r} expects an encoder with latent trees, got one with {type(trees).__name__}"
             )
-        return isinstance(found, DependencyCRF)
+        return isinstance(trees, DependencyCRF)
 
     @classmethod
     def from_examples(
@@ -102,11 +110,6 @@ class AttachmentModel(TaskModel):
         """Plain values that describe everything but the words and the parameters."""
         return {**self.encoder.config, "task": self.task.to_dict()}
 
-    def write_files(self, folder: Path) -> dict[str, Any]:
-        """Write the vocabulary and the files of the encoder; return the configuration."""
-        write_vocabulary(self.vocabulary, folder / VOCABULARY)
-        return {**self.config, **self.encoder.write_files(folder)}
-
     def forward(self, batch: SentenceBatch) -> Float[Tensor, " batch"]:
         """The log-likelihood of each sentence's own tree.
 
@@ -115,9 +118,9 @@ class AttachmentModel(TaskModel):
         """
         check_batch(batch, SentenceBatch)
         parents = batch.require("dependency", wanted_by=f"task {self.task.name!r}").parents
-        own = torch.arange(parents.shape[1], device=parents.device)
+        positions = torch.arange(parents.shape[1], device=parents.device)
         trees = self._trees(batch)
-        return trees.log_prob(trees.from_structure((parents + 1).masked_fill(parents == own, 0)))
+        return trees.log_prob(trees.from_structure((parents + 1).masked_fill(parents == positions, 0)))
 
     def loss_of(self, scores: Float[Tensor, " batch"], batch: SentenceBatch) -> Float[Tensor, ""]:
         """Minus the log-likelihood of all trees, divided by the number of words."""
@@ -129,13 +132,15 @@ class AttachmentModel(TaskModel):
 
     def predict(self, examples: Sequence[Item], *, batch_size: int = 64) -> list[Prediction]:
         """The best tree of each sentence, its heads as CoNLL ids separated by spaces; see ``TaskModel.predict``."""
-        found = self.to_examples(examples, batch_size=batch_size)
+        task_examples = self.to_examples(examples, batch_size=batch_size)
         with evaluating(self):
-            return answers_by_length(found, self._answers, size_of=num_words, batch_size=batch_size, device=self.device)
+            return answer_by_length(
+                task_examples, self._answers, size_of=num_words, batch_size=batch_size, device=self.device
+            )
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
         """The task's metrics for given predictions, see ``TaskModel.measure``."""
-        return measured_texts(self.task, examples, predictions, what="tree")
+        return measure_texts(self.task, examples, predictions, noun="tree")
 
     def attention_maps(self, texts: Sequence[tuple[Sentence, ...]]) -> list[AttentionMap]:
         """For each sentence, the marginal probabilities of heads and, as a second matrix, the best tree.
@@ -148,31 +153,14 @@ class AttachmentModel(TaskModel):
         """
         sentences = [sentence for (sentence,) in texts]
         batch = self._batch([Example((sentence,)) for sentence in sentences]).to(self.device)
-        maps = []
-        for index, (tree, sentence) in enumerate(zip(read_latent_trees(self.encoder, batch), sentences, strict=True)):
-            best = torch.zeros_like(tree.probabilities)
-            best[range(len(sentence)), tree.heads] = 1.0
-            weights = torch.stack([tree.probabilities, best])[..., 1:]
-            names = ("probability of the head", "best tree")
-            words = sentence.words
-            maps.append(
-                AttentionMap(
-                    "trees",
-                    words,
-                    words,
-                    weights,
-                    "attention",
-                    names,
-                    layer=LATENT_TREES,
-                    sentence=sentence,
-                    index=index,
-                )
-            )
-        return maps
+        trees = enumerate(zip(read_latent_trees(self.encoder, batch), sentences, strict=True))
+        return [_map_trees(tree, sentence, index) for index, (tree, sentence) in trees]
 
     def _batch(self, examples: Sequence[Example]) -> SentenceBatch:
         sentences = [example.sentences[0] for example in examples]
-        batch = collate([_projectivised(one) if self.projective else one for one in sentences], self.vocabulary)
+        batch = collate(
+            [_projectivised(sentence) if self.projective else sentence for sentence in sentences], self.vocabulary
+        )
         prepared: SentenceBatch = self.encoder.prepare(batch)[0]
         return prepared
 
@@ -183,18 +171,19 @@ class AttachmentModel(TaskModel):
     def _answers(self, examples: list[Example]) -> list[Prediction]:
         trees = self._trees(self._batch(examples).to(self.device))
         parts = trees.argmax()
-        rows = zip(examples, trees.to_structure(parts).tolist(), trees.log_prob(parts).tolist(), strict=True)
-        return [
-            Prediction(
-                example.id,
-                None,
-                None,
-                {},
-                text=" ".join(map(str, heads[: len(example.sentences[0])])),
-                log_probability=score,
-            )
-            for example, heads, score in rows
-        ]
+        rows = zip(examples, trees.to_structure(parts).tolist(), strict=True)
+        texts = [" ".join(map(str, heads[: len(example.sentences[0])])) for example, heads in rows]
+        return text_predictions([example.id for example in examples], texts, trees.log_prob(parts))
+
+
+def _map_trees(tree: LatentTree, sentence: Sentence, index: int) -> AttentionMap:
+    best = torch.zeros_like(tree.probabilities)
+    best[range(len(sentence)), tree.heads] = 1.0
+    weights = torch.stack([tree.probabilities, best])[..., 1:]
+    names, words = ("probability of the head", "best tree"), sentence.words
+    return AttentionMap(
+        "trees", words, words, weights, "attention", names, layer=LATENT_TREES, sentence=sentence, index=index
+    )
 
 
 def _projectivised(sentence: Sentence) -> Sentence:

@@ -73,7 +73,7 @@ class Classifier(nn.Module):
             input_dim: width of the input.
             num_outputs: number of classes.
             hidden: width of the hidden layer, if the configuration has none.
-            activation: its activation, likewise.
+            activation: activation of the hidden layer, if the configuration has none.
         """
         return cls(
             input_dim,
@@ -94,14 +94,7 @@ class Classifier(nn.Module):
 def smoothed(target: Float[Tensor, "*batch label"], share: float) -> Float[Tensor, "*batch label"]:
     """Target distributions with a share spread evenly: ``(1 - e) p + e / C`` (Szegedy et al. 2016, section 7).
 
-    Args:
-        target: distributions over ``C`` classes; a row of zeros, which stands for no label, stays.
-        share: ``e``.
-
-    Example:
-        >>> smoothed(torch.tensor([[0.0, 1.0], [0.0, 0.0]]), 0.5)
-        tensor([[0.2500, 0.7500],
-                [0.0000, 0.0000]])
+    A row of zeros, which stands for no label, stays.
     """
     total = target.sum(-1, keepdim=True)
     return (1 - share) * target + share * total / target.shape[-1]
@@ -111,18 +104,6 @@ def score_targets(scores: Sequence[float], score_range: tuple[float, float]) -> 
     """The distribution over whole scores whose mean is the score (Tai et al. 2015, section 4.2).
 
     ``p_k = y - floor(y)`` for ``k = floor(y) + 1``, ``floor(y) - y + 1`` for ``k = floor(y)``, and 0 elsewhere.
-
-    Args:
-        scores: one score per example.
-        score_range: lowest and highest score.
-
-    Raises:
-        ValueError: if a score lies outside of the range.
-
-    Example:
-        >>> score_targets([3.6, 5.0], (1.0, 5.0))
-        tensor([[0.0000, 0.0000, 0.4000, 0.6000, 0.0000],
-                [0.0000, 0.0000, 0.0000, 0.0000, 1.0000]])
     """
     low, high = score_range
     for score in scores:
@@ -137,12 +118,7 @@ def score_targets(scores: Sequence[float], score_range: tuple[float, float]) -> 
 def expected_scores(
     probabilities: Float[Tensor, "batch label"], score_range: tuple[float, float]
 ) -> Float[Tensor, " batch"]:
-    """The mean of a distribution over whole scores, the sum of ``k p_k`` (Tai et al. 2015, section 4.2).
-
-    Example:
-        >>> expected_scores(torch.tensor([[0.0, 0.0, 0.5, 0.5, 0.0]]), (1.0, 5.0))
-        tensor([3.5000])
-    """
+    """The mean of a distribution over whole scores, the sum of ``k p_k`` (Tai et al. 2015, section 4.2)."""
     low, high = score_range
     classes = torch.arange(int(low), int(high) + 1, dtype=probabilities.dtype, device=probabilities.device)
     with full_precision(probabilities):  # scores are wanted as they are, not to three digits
@@ -152,31 +128,20 @@ def expected_scores(
 class TagChain(nn.Module):
     """``p(y)`` proportional to ``exp(sum_i s_{i, y_i} + sum_i A_{y_i, y_{i+1}})``, with a learnt matrix ``A``.
 
-    If the tags mark spans (BIO), only sequences in which each ``I-X`` continues a span of ``X`` are possible.
-    Independent tags have neither ``A`` nor this constraint: a softmax for each word.
-
-    Args:
-        labels: the tags.
-        independent: whether tags do not depend on each other.
-
-    Example:
-        >>> chain = TagChain(["B-NP", "I-NP", "O"])
-        >>> found = chain(torch.tensor([[[0.0, 9.0, 0.0], [0.0, 9.0, 0.0]]]), torch.tensor([2]))
-        >>> chain.texts(found.argmax(), found.lengths), len(chain.state_dict())
-        (['B-NP I-NP'], 1)
+    In BIO, ``I-X`` only continues a span of ``X``. Independent tags have neither ``A`` nor this constraint.
     """
 
-    forbidden: Bool[Tensor, "before after"]
+    forbidden: Bool[Tensor, "previous next"]
 
     def __init__(self, labels: Sequence[str], *, independent: bool = False) -> None:
         super().__init__()
         self.labels = tuple(labels)
         self.has_spans = not independent and is_bio(self.labels)
         self.transition = None if independent else nn.Parameter(torch.zeros(len(self.labels), len(self.labels)))
-        allowed = [[self._may_follow(before, tag) for tag in self.labels] for before in (None, *self.labels)]
+        allowed = [[self._may_follow(previous, tag) for tag in self.labels] for previous in (None, *self.labels)]
         self.register_buffer("forbidden", ~torch.tensor(allowed), persistent=False)
         # The tag of words without one: possible in every position, so that its score is never infinite.
-        self.nothing = next(place for place, row in enumerate(zip(*allowed, strict=True)) if all(row))
+        self.nothing = next(tag for tag, row in enumerate(zip(*allowed, strict=True)) if all(row))
         self._indices = {label: index for index, label in enumerate(self.labels)}
 
     def forward(self, scores: Float[Tensor, "batch word tag"], lengths: Int[Tensor, " batch"]) -> LinearChainCRF:
@@ -189,24 +154,14 @@ class TagChain(nn.Module):
         return LinearChainCRF(scores, transition.to(scores.dtype), lengths, validate_args=False)
 
     def classes(self, tags: Sequence[str]) -> list[int] | None:
-        """The index of each tag; ``None`` if one of them is unknown.
-
-        Raises:
-            ValueError: for BIO tags in an impossible order.
-
-        Example:
-            >>> TagChain(["B-NP", "I-NP", "O"]).classes(["O", "I-NP"])
-            Traceback (most recent call last):
-            ...
-            ValueError: I-NP after O: in BIO each span begins with B- (or take --classifier.tags independent)
-        """
+        """The index of each tag, ``None`` if one is unknown; ``ValueError`` for BIO tags in an impossible order."""
         if not set(tags) <= set(self._indices):
             return None
-        for before, tag in zip([None, *tags], tags, strict=False):
-            if not self._may_follow(before, tag):
-                place = f"after {before}" if before is not None else "at the start"
+        for previous, tag in zip([None, *tags], tags, strict=False):
+            if not self._may_follow(previous, tag):
+                position = f"after {previous}" if previous is not None else "at the start"
                 hint = "in BIO each span begins with B- (or take --classifier.tags independent)"
-                raise ValueError(f"{tag} {place}: {hint}")
+                raise ValueError(f"{tag} {position}: {hint}")
         return [self._indices[tag] for tag in tags]
 
     def texts(self, parts: Float[Tensor, "batch word tag"], lengths: Int[Tensor, " batch"]) -> list[str]:
@@ -214,5 +169,5 @@ class TagChain(nn.Module):
         rows = zip(parts.argmax(-1).tolist(), lengths.tolist(), strict=True)
         return [" ".join(self.labels[tag] for tag in tags[:length]) for tags, length in rows]
 
-    def _may_follow(self, before: str | None, tag: str) -> bool:
-        return not self.has_spans or may_follow(before, tag)
+    def _may_follow(self, previous: str | None, tag: str) -> bool:
+        return not self.has_spans or may_follow(previous, tag)

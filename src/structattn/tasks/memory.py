@@ -25,23 +25,18 @@ _TOLERANCE = 0.2
 
 
 class _LiveBytes(TorchDispatchMode):
-    """Counts the bytes of the tensors that operations create, for as long as each is alive.
-
-    Attributes:
-        live: number of bytes alive now.
-        peak: maximum number of bytes alive at once.
-    """
+    """Counts the bytes of the tensors that operations create, as long as each is alive, and the most at once."""
 
     def __init__(self) -> None:
         super().__init__()
         self.live = 0
         self.peak = 0
-        self._known = weakref.WeakSet[torch.UntypedStorage]()
+        self._counted = weakref.WeakSet[torch.UntypedStorage]()
 
     def __torch_dispatch__(self, func: Any, types: Any, args: Any = (), kwargs: Any = None) -> Any:
         for value in tree_iter((args, kwargs)):
             if isinstance(value, torch.Tensor):
-                self._known.add(value.untyped_storage())  # existed before
+                self._counted.add(value.untyped_storage())  # existed before
         result = func(*args, **(kwargs or {}))
         for value in tree_iter(result):
             if isinstance(value, torch.Tensor):
@@ -49,9 +44,9 @@ class _LiveBytes(TorchDispatchMode):
         return result
 
     def _count(self, storage: torch.UntypedStorage) -> None:
-        if storage in self._known:
+        if storage in self._counted:
             return
-        self._known.add(storage)
+        self._counted.add(storage)
         size = storage.nbytes()
         self.live += size
         self.peak = max(self.peak, self.live)
@@ -62,53 +57,43 @@ class _LiveBytes(TorchDispatchMode):
 
 
 def peak_bytes(work: Callable[[], object]) -> int:
-    """The maximum number of bytes alive at once in the tensors that some work creates.
-
-    Example:
-        >>> peak_bytes(lambda: [torch.zeros(1000) + 1 for _ in range(3)])
-        16000
-    """
+    """The maximum number of bytes alive at once in the tensors that some work creates."""
     with _LiveBytes() as counter:
         work()
     peak: int = counter.peak
     return peak
 
 
-def estimated_bytes(work: Callable[[list[Example]], object], example: Example, *, count: int) -> int | None:
-    """The bytes that work on this many examples of the same length will need.
+def estimate_bytes(work: Callable[[list[Example]], object], example: Example, *, count: int) -> int | None:
+    """The bytes that work on ``count`` examples as long as this one will need, from runs on its first words.
 
-    Args:
-        work: the work on a batch.
-        example: the longest of the batch.
-        count: how many examples the batch has.
-
-    Returns:
-        ``None`` if the memory does not grow quadratically with the length, as with a backbone that reads only its first
-        512 tokens.
+    ``None`` if they do not grow quadratically with the length, as with a backbone that reads only its first 512 tokens.
     """
     longest = max(map(len, example.sentences))
     most = min(_MEASURED, longest)
     lengths = (most // 4, most // 2, most)
     if len({0, *lengths}) < 4:
         return None
-    alone = [_bytes_of(work, example, words, copies=1) for words in lengths]
-    known = min(2 * most, longest)
-    found = _bytes_of(work, example, known, copies=1)
-    if abs(_extrapolated(lengths, alone, known) - found) > _TOLERANCE * found:
+    alone = [_measure_bytes(work, example, words, copies=1) for words in lengths]
+    check_length = min(2 * most, longest)
+    measured = _measure_bytes(work, example, check_length, copies=1)
+    if abs(_extrapolate(lengths, alone, check_length) - measured) > _TOLERANCE * measured:
         return None
     # What a batch shares, such as gradients of parameters or distances between positions, exists once.
-    further = [_bytes_of(work, example, words, copies=2) - first for words, first in zip(lengths, alone, strict=True)]
+    additional = [
+        _measure_bytes(work, example, words, copies=2) - first for words, first in zip(lengths, alone, strict=True)
+    ]
     return round(
-        _extrapolated(lengths, alone, longest) + (count - 1) * max(0.0, _extrapolated(lengths, further, longest))
+        _extrapolate(lengths, alone, longest) + (count - 1) * max(0.0, _extrapolate(lengths, additional, longest))
     )
 
 
-def _bytes_of(work: Callable[[list[Example]], object], example: Example, words: int, *, copies: int) -> int:
-    short = dataclasses.replace(example, sentences=tuple(one.truncated(words) for one in example.sentences))
+def _measure_bytes(work: Callable[[list[Example]], object], example: Example, words: int, *, copies: int) -> int:
+    short = dataclasses.replace(example, sentences=tuple(sentence.truncated(words) for sentence in example.sentences))
     return peak_bytes(lambda: work([short] * copies))
 
 
-def _extrapolated(xs: Sequence[int], ys: Sequence[int], x: int) -> float:
+def _extrapolate(xs: Sequence[int], ys: Sequence[int], x: int) -> float:
     """The value at ``x`` of the parabola through three points, in Newton's form."""
     (x0, x1, x2), (y0, y1, y2) = xs, ys
     first, second = (y1 - y0) / (x1 - x0), (y2 - y1) / (x2 - x1)
@@ -122,24 +107,10 @@ _SIGNS = ("can't allocate memory", "not enough memory", "out of memory")
 
 
 @contextlib.contextmanager
-def explained_memory(examples: int, longest: int, *, options: str) -> Iterator[None]:
-    """Report which batch ran out of memory, and which options make it smaller.
+def explain_memory(examples: int, longest: int, *, options: str) -> Iterator[None]:
+    """Report which batch ran out of memory, and which ``options`` make it smaller, in place of torch's own error.
 
-    Args:
-        examples: number of examples of the batch.
-        longest: number of words of its longest example.
-        options: the options that make a batch smaller, as the error names them.
-
-    Raises:
-        StructAttnError: in place of torch's and Python's own errors.
-
-    Example:
-        >>> with explained_memory(64, 20_000, options="batch_size"):
-        ...     _ = torch.empty(10**15)
-        Traceback (most recent call last):
-        ...
-        structattn.errors.StructAttnError: out of memory in a batch of 64 examples of up to 20,000 words; use a
-        smaller batch_size
+    The batch is given by the number of its examples and the words of the longest.
     """
     try:
         yield
@@ -161,25 +132,13 @@ def check_memory(
     options: str,
     more: int = 0,
 ) -> None:
-    """Refuse a batch that needs more memory than is free, before it is run.
+    """Refuse a batch of ``count`` examples that needs more memory than is free, with ``more`` bytes in addition.
 
-    A system that runs out of memory kills a process without a message. Small batches are not estimated.
-
-    Args:
-        work: the work on a batch.
-        example: the longest of the batch.
-        count: how many examples the batch has.
-        longest: the length of that example, in words.
-        device: where the work is done.
-        options: the options that make a batch smaller, as the error names them.
-        more: bytes that are needed in addition to those of the batch.
-
-    Raises:
-        StructAttnError: with the batch, the memory that it needs, and the memory that is free.
+    Systems kill a process that runs out of memory without a message. Small batches are not estimated.
     """
     if count * longest**2 <= TRIED_PAIRS:
         return
-    free, needed = free_bytes(device), estimated_bytes(work, example, count=count)
+    free, needed = free_bytes(device), estimate_bytes(work, example, count=count)
     if free is not None and needed is not None and needed + more > free:
         raise StructAttnError(
             f"{_batch(count, longest)} needs about {(needed + more) / 1e9:,.1f} GB of memory, {free / 1e9:,.1f} GB are "
@@ -190,17 +149,12 @@ def check_memory(
 def free_bytes(device: torch.device) -> int | None:
     """The memory that is free on a device; ``None`` if the system does not report it.
 
-    On a CPU, the memory that Linux reports as available, or that the control group of the process has left, if less.
-
-    Example:
-        >>> free = free_bytes(torch.device("cpu"))
-        >>> free is None or free > 0
-        True
+    On a CPU, what Linux reports as available, or what the control group of the process has left, if less.
     """
     if device.type == "cuda":
         # Memory that torch has reserved for its next tensors is free too.
-        kept = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
-        return int(torch.cuda.mem_get_info(device)[0]) + int(kept)
+        reserved = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+        return int(torch.cuda.mem_get_info(device)[0]) + int(reserved)
     if device.type != "cpu":
         return None
     try:

@@ -14,14 +14,14 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary
 from structattn.encoders.build import build_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answer_config import COMBINATIONS, ClassifierConfig, combine
-from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, num_words
+from structattn.tasks.answering import Evaluation, Item, Prediction, answer_by_length, num_words
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
 from structattn.tasks.metrics import metric
 from structattn.tasks.task import Task
@@ -178,12 +178,8 @@ class SentenceModel(TaskModel):
         Raises:
             ConfigError: if the model has no vocabulary, or its encoder was not made by name.
         """
-        if self.vocabulary is None:
-            raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
-        write_vocabulary(self.vocabulary, folder / VOCABULARY)
         return {
-            **self.config,
-            **self.encoder.write_files(folder),
+            **super().write_files(folder),
             "architectures": ["StructAttnForSequenceClassification"],
             "id2label": {str(index): label for index, label in enumerate(self.labels)},
             "label2id": self._indices,
@@ -217,8 +213,8 @@ class SentenceModel(TaskModel):
             ConfigError: if no example of the batch, or with ``nodes`` no word or phrase, has a label that is a class.
         """
         if batch.num_labelled == 0:
-            what = "example" if batch.node_classes is None else "word or phrase"
-            raise ConfigError(f"no {what} of this batch of {len(batch)} has a label that the model knows")
+            noun = "example" if batch.node_classes is None else "word or phrase"
+            raise ConfigError(f"no {noun} of this batch of {len(batch)} has a label that the model knows")
         smoothing = self.classifier_config.label_smoothing
         if batch.node_classes is not None:
             return node_loss(scores, batch, label_smoothing=smoothing)
@@ -229,8 +225,8 @@ class SentenceModel(TaskModel):
 
     def collate(self, examples: Sequence[Item]) -> TaskBatch:
         """Examples as tensors, see ``TaskModel.collate``."""
-        found = self.to_examples(examples)
-        batch = self._batch(found, self._target(found))
+        task_examples = self.to_examples(examples)
+        batch = self._batch(task_examples, self._target(task_examples))
         return with_node_classes(batch, self.task, self._indices) if self.nodes else batch
 
     def predict(
@@ -244,9 +240,9 @@ class SentenceModel(TaskModel):
                 nothing = torch.zeros(len(examples), len(self.labels), device=examples.device)
                 ids = tuple(str(index) for index in range(len(examples)))
                 return self._answers(TaskBatch((examples,), nothing, nothing[:, 0], ids))
-            found = self.with_trees(self.to_examples(examples, batch_size=batch_size))
-            return answers_by_length(
-                found, self._answers_to, size_of=num_words, batch_size=batch_size, device=self.device
+            prepared = self.with_trees(self.to_examples(examples, batch_size=batch_size))
+            return answer_by_length(
+                prepared, self._answers_to, size_of=num_words, batch_size=batch_size, device=self.device
             )
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
@@ -270,7 +266,7 @@ class SentenceModel(TaskModel):
             raise ValueError("a batch needs at least one example, got none")
         columns = zip(*(example.sentences for example in examples), strict=True)
         sentences = tuple(collate(list(map(self.prepare_sentence, column)), self.vocabulary) for column in columns)
-        sentences = tuple(one for text in self._texts(sentences) for one in self.encoder.prepare(*text))
+        sentences = tuple(side for text in self._texts(sentences) for side in self.encoder.prepare(*text))
         weight = torch.tensor([example.weight for example in examples]) * (target.sum(-1) > 0)
         return TaskBatch(sentences, target, weight, tuple(example.id for example in examples), int((weight > 0).sum()))
 

@@ -6,6 +6,7 @@ The text of an example is its label.
 import dataclasses
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar
 
@@ -27,8 +28,8 @@ from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answer_config import DecoderConfig, Search
-from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, measured_texts
-from structattn.tasks.decoding import Decoder, beam_search, build_decoder, greedy_search
+from structattn.tasks.answering import Evaluation, Item, Prediction, answer_by_length, measure_texts, text_predictions
+from structattn.tasks.decoding import Decoder, State, beam_search, build_decoder, greedy_search
 from structattn.tasks.task import Task
 from structattn.tasks.task_batch import check_batch
 from structattn.tasks.task_model import ModelConfig, TaskModel
@@ -37,23 +38,14 @@ from structattn.tasks.text_processor import TextProcessor
 
 @dataclass(frozen=True, eq=False)
 class SequenceBatch:
-    """Source sentences and target texts as tensors.
-
-    Attributes:
-        source: the sentences, tokenized.
-        inputs: the tokens that the decoder reads: begin, and the text.
-        outputs: the tokens to predict: the text, and end; 0 at padding.
-        weight: factor of each example's loss, zero where there is no text.
-        ids: the examples' ids.
-        num_labelled: how many examples have a text.
-    """
+    """Source sentences and target texts as tensors."""
 
     source: SentenceBatch
-    inputs: Int64[Tensor, "batch step"]
-    outputs: Int64[Tensor, "batch step"]
-    weight: Float[Tensor, " batch"]
+    inputs: Int64[Tensor, "batch step"]  # what the decoder reads: begin, and the text
+    outputs: Int64[Tensor, "batch step"]  # what it predicts: the text, and end; 0 at padding
+    weight: Float[Tensor, " batch"]  # factor of each example's loss, zero where there is no text
     ids: tuple[str, ...] = ()
-    num_labelled: int = 0
+    num_labelled: int = 0  # how many examples have a text
 
     def __len__(self) -> int:
         return len(self.source)
@@ -205,31 +197,31 @@ class SequenceModel(TaskModel):
 
     def collate(self, examples: Sequence[Item]) -> SequenceBatch:
         """Examples as tensors, see ``TaskModel.collate``."""
-        found = self.to_examples(examples)
-        return self._batch(found)
+        return self._batch(self.to_examples(examples))
 
     def predict(self, examples: Sequence[Item] | SequenceBatch, *, batch_size: int = 64) -> list[Prediction]:
         """Texts, see ``TaskModel.predict``; the text of a sentence without words is empty."""
         with evaluating(self):
             if isinstance(examples, SequenceBatch):
                 return self._answers(examples)
-            given = self.to_examples(examples, batch_size=batch_size)
-            found = answers_by_length(
-                self.with_trees([example for example in given if len(example.sentences[0])]),
+            sources = self.to_examples(examples, batch_size=batch_size)
+            answers = answer_by_length(
+                self.with_trees([example for example in sources if len(example.sentences[0])]),
                 lambda batch: self._answers(self._batch(batch)),
                 size_of=lambda example: len(example.sentences[0]),
                 batch_size=batch_size,
                 device=self.device,
             )
-        rest = iter(found)
+        remaining = iter(answers)
         empty = Prediction("", None, None, {}, text="", log_probability=0.0)
         return [
-            next(rest) if len(example.sentences[0]) else dataclasses.replace(empty, id=example.id) for example in given
+            next(remaining) if len(example.sentences[0]) else dataclasses.replace(empty, id=example.id)
+            for example in sources
         ]
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
         """The task's metrics for given predictions; those that concern none of the examples are left out."""
-        return measured_texts(self.task, examples, predictions)
+        return measure_texts(self.task, examples, predictions)
 
     def prepare_sentence(self, sentence: Sentence) -> Sentence:
         """A source sentence as it is encoded: retokenized, with its phrase trees.
@@ -258,8 +250,8 @@ class SequenceModel(TaskModel):
             [BEGIN_ID, *self.texts.target.encode(example.label), END_ID] if isinstance(example.label, str) else []
             for example in examples
         ]
-        width = max(2, *(len(one) for one in tokens))
-        padded = torch.tensor([one + [0] * (width - len(one)) for one in tokens])
+        width = max(2, *(len(row) for row in tokens))
+        padded = torch.tensor([row + [0] * (width - len(row)) for row in tokens])
         # No end token in the inputs: in a text shorter than the longest, the decoder would otherwise read it.
         inputs = padded[:, :-1].masked_fill(padded[:, :-1] == END_ID, 0)
         weight = torch.tensor([example.weight for example in examples]) * torch.tensor(labelled)
@@ -277,21 +269,16 @@ class SequenceModel(TaskModel):
         source = batch.source.to(self.device)
         state = self.decoder.start(self.encoder(source), source)
         limits = (source.lengths * self.search.max_length_ratio).long() + 10
-        given = {"limits": limits, "begin": BEGIN_ID, "end": END_ID}
-        if self.search.beam == 1:
-            found = greedy_search(self._step, state, **given)  # type: ignore[arg-type]  # one dictionary for both
-        else:
-            penalty = self.search.length_penalty
-            found = beam_search(self._step, state, beam=self.search.beam, length_penalty=penalty, **given)  # type: ignore[arg-type]
-        texts = [self.texts.target.decode(row) for row in found.tokens.tolist()]
-        return [
-            Prediction(name, None, None, {}, text=text, log_probability=score)
-            for name, text, score in zip(batch.ids, texts, found.scores.double().tolist(), strict=True)
-        ]
+        search = greedy_search
+        if self.search.beam > 1:
+            search = partial(beam_search, beam=self.search.beam, length_penalty=self.search.length_penalty)
+        result = search(self._step, state, limits=limits, begin=BEGIN_ID, end=END_ID)
+        texts = [self.texts.target.decode(row) for row in result.tokens.tolist()]
+        return text_predictions(batch.ids, texts, result.scores.double())
 
-    def _step(self, last: Tensor, state: object) -> tuple[Tensor, object]:
-        scores, after = self.decoder.step(last, state)  # type: ignore[arg-type]  # the state is the decoder's own
+    def _step(self, last: Tensor, state: State) -> tuple[Tensor, State]:
+        scores, state = self.decoder.step(last, state)
         # Padding, the unknown token and a second begin are never generated.
         scores = scores.index_fill(-1, torch.tensor([0, 1, BEGIN_ID], device=scores.device), -torch.inf)
         # In half precision a sum over the tokens of a text would lose most of the difference between hypotheses.
-        return scores.log_softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)), after
+        return scores.log_softmax(-1, dtype=torch.promote_types(scores.dtype, torch.float32)), state

@@ -17,7 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build_from_config
@@ -25,7 +25,15 @@ from structattn.encoders.text_node import with_word_states
 from structattn.errors import ConfigError, MissingStructure
 from structattn.layers.evaluation_mode import evaluating
 from structattn.tasks.answer_config import ClassifierConfig
-from structattn.tasks.answering import Evaluation, Item, Prediction, answers_by_length, measured_texts, num_words
+from structattn.tasks.answering import (
+    Evaluation,
+    Item,
+    Prediction,
+    answer_by_length,
+    measure_texts,
+    num_words,
+    text_predictions,
+)
 from structattn.tasks.classifier import Classifier, TagChain
 from structattn.tasks.task import Task
 from structattn.tasks.task_batch import check_batch, check_labels_unread, naming_example
@@ -34,21 +42,13 @@ from structattn.tasks.task_model import ModelConfig, TaskModel
 
 @dataclass(frozen=True, eq=False)
 class TagBatch:
-    """Sentences and their tags as tensors.
-
-    Attributes:
-        sentences: the sentences.
-        tags: the class of each word; an arbitrary possible class at padding and in sentences without tags.
-        weight: factor of each example's loss, zero where there are no tags.
-        ids: the examples' ids.
-        num_labelled: how many examples have tags.
-    """
+    """Sentences and their tags as tensors."""
 
     sentences: SentenceBatch
-    tags: Int64[Tensor, "batch word"]
-    weight: Float[Tensor, " batch"]
+    tags: Int64[Tensor, "batch word"]  # an arbitrary possible class at padding and in sentences without tags
+    weight: Float[Tensor, " batch"]  # factor of each example's loss, zero where there are no tags
     ids: tuple[str, ...] = ()
-    num_labelled: int = 0
+    num_labelled: int = 0  # how many examples have tags
 
     def __len__(self) -> int:
         return len(self.sentences)
@@ -137,7 +137,7 @@ class TaggingModel(TaskModel):
             ConfigError: also if an example has no tags, or not one for each word.
         """
         vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
-        labels = _tags_of(task, examples)
+        labels = _collect_tags(task, examples)
         check_labels_unread(task, labels, vocabulary, config.options)
         encoder = config.build_encoder(vocabulary)
         model = cls(
@@ -145,7 +145,7 @@ class TaggingModel(TaskModel):
         )
         try:
             for index, example in enumerate(examples):
-                model._classes_of(example, index)
+                model._find_classes(example, index)
         except ValueError as error:
             raise ConfigError(f"task {task.name!r}: training {error}") from None
         return model
@@ -173,11 +173,6 @@ class TaggingModel(TaskModel):
             "trees": dataclasses.asdict(self.trees),
         }
 
-    def write_files(self, folder: Path) -> dict[str, Any]:
-        """Write the vocabulary and the files of the encoder; return the configuration."""
-        write_vocabulary(self.vocabulary, folder / VOCABULARY)
-        return {**self.config, **self.encoder.write_files(folder)}
-
     def distribution(self, batch: TagBatch) -> LinearChainCRF:
         """The distribution over the tags of each sentence.
 
@@ -189,8 +184,8 @@ class TaggingModel(TaskModel):
         except MissingStructure as error:
             raise naming_example(error, batch.ids) from None
         # Some encoders have states of phrases, too, after those of the words.
-        found: LinearChainCRF = self.chain(self.classifier(states[:, : batch.tags.shape[1]]), batch.sentences.lengths)
-        return found
+        tags: LinearChainCRF = self.chain(self.classifier(states[:, : batch.tags.shape[1]]), batch.sentences.lengths)
+        return tags
 
     def forward(self, batch: TagBatch) -> Float[Tensor, " batch"]:
         """The log-likelihood of each sentence's own tags.
@@ -219,17 +214,19 @@ class TaggingModel(TaskModel):
         Raises:
             ValueError: also if an example does not have one tag for each word.
         """
-        found = self.to_examples(examples)
-        return self._batch(found, [self._classes_of(example, index) for index, example in enumerate(found)])
+        task_examples = self.to_examples(examples)
+        return self._batch(
+            task_examples, [self._find_classes(example, index) for index, example in enumerate(task_examples)]
+        )
 
     def predict(self, examples: Sequence[Item] | TagBatch, *, batch_size: int = 64) -> list[Prediction]:
         """The best tags of each sentence, separated by spaces; see ``TaskModel.predict``."""
         with evaluating(self):
             if isinstance(examples, TagBatch):
                 return self._answers(examples)
-            found = self.with_trees(self.to_examples(examples, batch_size=batch_size))
-            return answers_by_length(
-                found,
+            prepared = self.with_trees(self.to_examples(examples, batch_size=batch_size))
+            return answer_by_length(
+                prepared,
                 # Gold tags play no part here: they may be missing, or unknown to the model.
                 lambda batch: self._answers(self._batch(batch, [None] * len(batch))),
                 size_of=num_words,
@@ -239,26 +236,26 @@ class TaggingModel(TaskModel):
 
     def measure(self, examples: Sequence[Example], predictions: Sequence[Prediction]) -> Evaluation:
         """The task's metrics for given predictions, see ``TaskModel.measure``."""
-        found = measured_texts(self.task, examples, predictions, what="tags")
-        known = set(self.labels)
-        unseen = sum(tag not in known for tags in found.gold for tag in str(tags).split())
+        evaluation = measure_texts(self.task, examples, predictions, noun="tags")
+        classes = set(self.labels)
+        unseen = sum(tag not in classes for tags in evaluation.gold for tag in str(tags).split())
         if not unseen:
-            return found
-        return dataclasses.replace(found, metrics={**found.metrics, "unseen_labels": unseen})
+            return evaluation
+        return dataclasses.replace(evaluation, metrics={**evaluation.metrics, "unseen_labels": unseen})
 
     def _batch(self, examples: Sequence[Example], classes: Sequence[list[int] | None]) -> TagBatch:
         sentences = collate([self.trees(example.sentences[0]) for example in examples], self.vocabulary)
         (sentences,) = self.encoder.prepare(sentences)
         tags = torch.full(sentences.tokens.shape, self.chain.nothing, dtype=torch.int64)
-        for row, found in enumerate(classes):
-            if found:
-                tags[row, : len(found)] = torch.tensor(found)
-        known = torch.tensor([found is not None for found in classes])
-        weight = torch.tensor([example.weight for example in examples]) * known
+        for row, row_classes in enumerate(classes):
+            if row_classes:
+                tags[row, : len(row_classes)] = torch.tensor(row_classes)
+        is_labelled = torch.tensor([row_classes is not None for row_classes in classes])
+        weight = torch.tensor([example.weight for example in examples]) * is_labelled
         ids = tuple(example.id for example in examples)
         return TagBatch(sentences, tags, weight, ids, int((weight > 0).sum()))
 
-    def _classes_of(self, example: Example, index: int) -> list[int] | None:
+    def _find_classes(self, example: Example, index: int) -> list[int] | None:
         """The classes of an example's words; ``None`` without tags, or with one that the model does not know."""
         if example.label is None:
             return None
@@ -274,25 +271,20 @@ class TaggingModel(TaskModel):
     def _answers(self, batch: TagBatch) -> list[Prediction]:
         tags = self.distribution(batch.to(self.device))
         best = tags.argmax()
-        rows = zip(batch.ids, self.chain.texts(best, tags.lengths), tags.log_prob(best).tolist(), strict=True)
-        return [Prediction(name, None, None, {}, text=text, log_probability=score) for name, text, score in rows]
+        return text_predictions(batch.ids, self.chain.texts(best, tags.lengths), tags.log_prob(best))
 
 
-def _tags_of(task: Task, examples: Sequence[Example]) -> tuple[str, ...]:
-    """The tags of training examples, or the task's own.
-
-    Raises:
-        ConfigError: if an example has no tags, or one outside the task's own.
-    """
-    found: set[str] = set()
+def _collect_tags(task: Task, examples: Sequence[Example]) -> tuple[str, ...]:
+    """The tags of training examples, or the task's own; a ``ConfigError`` if an example has none, or others."""
+    collected: set[str] = set()
     for index, example in enumerate(examples):
-        place = f"training {example.describe(index)}"
+        description = f"training {example.describe(index)}"
         if example.label is None:
-            raise ConfigError(f"task {task.name!r}: {place} has no tags")
+            raise ConfigError(f"task {task.name!r}: {description} has no tags")
         tags = set(str(example.label).split())
         if task.labels is not None and not tags <= set(task.labels):
             unknown = sorted(tags - set(task.labels))[0]
-            known = ", ".join(task.labels)
-            raise ConfigError(f"task {task.name!r}: {place} has unknown tag {unknown!r}; known: {known}")
-        found |= tags
-    return task.labels or tuple(sorted(found))
+            names = ", ".join(task.labels)
+            raise ConfigError(f"task {task.name!r}: {description} has unknown tag {unknown!r}; known: {names}")
+        collected |= tags
+    return task.labels or tuple(sorted(collected))

@@ -13,11 +13,13 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, Vocabulary
+from structattn.data.model_folder import VOCABULARY, write_vocabulary
 from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.encoder_table import encoder_options
+from structattn.errors import ConfigError
 from structattn.tasks.answer_config import ClassifierConfig, DecoderConfig
-from structattn.tasks.answering import Evaluation, Item, Prediction, checked_examples, num_words
+from structattn.tasks.answering import Evaluation, Item, Prediction, num_words, to_example
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -160,6 +162,17 @@ class TaskModel(SavedModel):
             folder: contains the files that ``write_files`` wrote.
         """
 
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Write the vocabulary and the files of the encoder; return the configuration.
+
+        Raises:
+            ConfigError: if the model has no vocabulary, or a part that was not made by name.
+        """
+        if self.vocabulary is None:
+            raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
+        return {**self.config, **self.encoder.write_files(folder)}
+
     @abstractmethod
     def collate(self, examples: Sequence[Item]) -> Any:
         """Examples as a batch of tensors, on the CPU; examples without labels too.
@@ -244,7 +257,11 @@ class TaskModel(SavedModel):
             ValueError: if an item does not have as many sentences as the task takes.
             TypeError: for one text instead of a list, or an item that is none of the above.
         """
-        return checked_examples(items, self.task, batch_size=batch_size)
+        if isinstance(items, str):
+            raise TypeError(f"expected a list of examples, got one text; write predict([{items[:20]!r}])")
+        if batch_size < 1:
+            raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
+        return [to_example(item, index, self.task) for index, item in enumerate(items)]
 
     def with_trees(self, examples: Sequence[Example]) -> list[Example]:
         """The examples as ``predict`` encodes them: truncated, and with trees if the model has a parser to find them.

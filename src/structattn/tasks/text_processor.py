@@ -48,18 +48,18 @@ class TextProcessor(NamedTuple):
                 raise ConfigError(f"training {example.describe(index)} has no text to learn")
             texts.append(example.label)
         sources = [" ".join(example.sentences[0].words) for example in examples]
-        chosen, size = config.decoder, config.decoder.vocab_size
-        both = chosen.source == chosen.target == "subwords"
+        decoder, size = config.decoder, config.decoder.vocab_size
+        both = decoder.source == decoder.target == "subwords"
         target = TextVocabulary.from_texts(
-            [*texts, *sources] if both else texts, chosen.target, size=size, min_count=config.min_count
+            [*texts, *sources] if both else texts, decoder.target, size=size, min_count=config.min_count
         )
         if both:
             splitter = target.splitter
         else:
             splitter = (
-                SubwordSplitter.train(sources, size) if chosen.source == "subwords" else _SPLITTERS[chosen.source]
+                SubwordSplitter.train(sources, size) if decoder.source == "subwords" else _SPLITTERS[decoder.source]
             )
-        has_words = chosen.source != "subwords"
+        has_words = decoder.source != "subwords"
         source = Vocabulary.from_examples(
             [retokenize(config.trees(example.sentences[0]), splitter) for example in examples],
             config.min_count if has_words else 1,

@@ -37,42 +37,20 @@ _BATCH = 3
 def export_program(
     model: nn.Module, path: str | os.PathLike[str], *, examples: Sequence[Example] | None = None, check: bool = False
 ) -> float | None:
-    """Write a model as a program for batches of any size and length, on the device that the model is on.
+    """Write a model as a program for batches of any size and length; ``torch.export.load(path).module()`` reads it.
 
-    Args:
-        model: a model that classifies sentences or pairs.
-        path: the file; ``torch.export.load(path).module()`` reads it.
-        examples: a few examples with everything that the model reads, such as trees; generated ones if ``None``.
-        check: whether to read the file back and compare its answers with the model's.
-
-    Returns:
-        The largest difference between two probabilities, if they were compared.
-
-    Raises:
-        ConfigError: for another kind of model, for one with latent structure, whose operators are compiled in this
-            package, or for examples that lack what it reads.
-        StructAttnError: if the program's answers differ from the model's.
-
-    Example:
-        >>> import tempfile
-        >>> from structattn.data import Vocabulary
-        >>> from structattn.encoders import build
-        >>> from structattn.tasks import SENTIMENT
-        >>> vocabulary = Vocabulary(["dull", "fine"])
-        >>> model = SentenceModel(build("emb_s2t", vocab_size=4, dim=4), SENTIMENT, vocabulary=vocabulary)
-        >>> export_program(model, tempfile.mkdtemp() + "/model.pt2", check=True) < 1e-6
-        True
+    Sizes are read off ``examples``; the result is the largest difference of a probability if the file is to be checked.
     """
     if not isinstance(model, SentenceModel) or model.nodes or model.vocabulary is None:
         raise ConfigError(
             f"export writes models that classify sentences or pairs, got {type(model).__name__}; "
             "other models need this package to read their answers"
         )
-    found = _generated(model.task.arity) if examples is None else list(examples)
-    if not found:
+    samples = _generated(model.task.arity) if examples is None else list(examples)
+    if not samples:
         raise ConfigError("export reads its sizes off a few examples, got none")
     with evaluating(model), torch.no_grad():
-        batches = [_batch(model, found[:_BATCH])]
+        batches = [_batch(model, samples[:_BATCH])]
         program = _without_package(_exported(_Classifier(model, batches[0]), batches[0]))
         program.example_inputs = None  # only pickle could write them
         content = {
@@ -89,7 +67,9 @@ def export_program(
         if not check:
             return None
         sizes = (1, 2, 5)
-        batches += [_batch(model, found[start : start + size]) for size in sizes for start in range(0, 3 * size, size)]
+        batches += [
+            _batch(model, samples[start : start + size]) for size in sizes for start in range(0, 3 * size, size)
+        ]
         read = torch.export.load(path).module()
         return _difference(model, read, [batch for batch in batches if batch])
 
@@ -103,7 +83,7 @@ class _Classifier(nn.Module):
         self.facts = [batch.facts() for batch in batches]
 
     def forward(self, *sentences: dict[str, Tensor]) -> Float[Tensor, "batch label"]:
-        batches = [SentenceBatch.from_tensors(*one) for one in zip(sentences, self.facts, strict=True)]
+        batches = [SentenceBatch.from_tensors(*tensors) for tensors in zip(sentences, self.facts, strict=True)]
         nothing = sentences[0]["mask"].new_zeros(sentences[0]["mask"].shape[0], 1, dtype=torch.float32)
         logits: Tensor = self.model(TaskBatch(tuple(batches), nothing, nothing[:, 0]))
         return logits.softmax(-1)
@@ -111,7 +91,9 @@ class _Classifier(nn.Module):
 
 def _exported(classifier: _Classifier, batches: Sequence[SentenceBatch]) -> ExportedProgram:
     inputs = tuple(batch.tensors() for batch in batches)
-    shapes = [{name: dict.fromkeys(range(one.dim()), Dim.AUTO) for name, one in own.items()} for own in inputs]
+    shapes = [
+        {name: dict.fromkeys(range(tensor.dim()), Dim.AUTO) for name, tensor in tensors.items()} for tensors in inputs
+    ]
     return torch.export.export(classifier, inputs, dynamic_shapes=(tuple(shapes),))
 
 
@@ -161,7 +143,7 @@ def _generated(arity: int) -> list[Example]:
 def _difference(model: SentenceModel, program: Any, batches: Sequence[tuple[SentenceBatch, ...]]) -> float:
     largest = 0.0
     for batch in batches:
-        tensors: list[Mapping[str, Tensor]] = [one.tensors() for one in batch]
+        tensors: list[Mapping[str, Tensor]] = [side.tensors() for side in batch]
         expected = _Classifier(model, batch)(*tensors)
         largest = max(largest, float((program(*tensors) - expected).abs().max()))
     if not largest <= _TOLERANCE:

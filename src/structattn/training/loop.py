@@ -26,7 +26,7 @@ from structattn.errors import StructAttnError, require
 from structattn.files.json_yaml import naming_description, read_json, write_json
 from structattn.files.replacing import replace_folder
 from structattn.tasks import Metric
-from structattn.tasks.memory import explained_memory
+from structattn.tasks.memory import explain_memory
 from structattn.training import distributed
 from structattn.training.checkpoint import Averaging, load_optimizer, random_state, save_optimizer, set_random_state
 from structattn.training.history import History, HistoryRow, Watcher, bar_or_lines, format_short, open_curves
@@ -225,7 +225,7 @@ class _Loop:
 
     def _take_step(self, batches: Sequence[list[int]]) -> None:
         rows = [row for rows in batches for row in rows]
-        with explained_memory(len(rows), max(int(self.sampler.lengths[row]) for row in rows), options=BATCH_OPTIONS):
+        with explain_memory(len(rows), max(int(self.sampler.lengths[row]) for row in rows), options=BATCH_OPTIONS):
             self._add_gradients(batches)
         self.norm = distributed.whole_tensor(
             self.accelerator.clip_grad_norm_(self.clipped, self.config.clip or math.inf)
