@@ -83,11 +83,7 @@ class ModelConfig:
 
 @runtime_checkable
 class TreeFinder(Protocol):
-    """Adds dependency trees to sentences that have none, as ``parsing.missing_trees.MissingTrees`` does.
-
-    Attributes:
-        count: how many sentences it added trees to.
-    """
+    """Adds dependency trees to sentences that have none, and counts them; ``parsing.missing_trees`` has one."""
 
     count: int
 
