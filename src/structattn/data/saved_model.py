@@ -41,15 +41,9 @@ class SavedModel(nn.Module, ABC):
         return self.config
 
     def save_pretrained(self, folder: str | os.PathLike[str], *, storage: "Storage" = "float32") -> None:
-        """Write a model folder; readers see the old one or the whole new one.
+        """Write a model folder in place of an existing one; readers see the old one or the whole new one.
 
-        Args:
-            folder: where to write; an existing folder is replaced as a whole.
-            storage: number format: ``float32``, ``float16``, or ``int8``, where every row of a matrix has 8-bit numbers
-                and a scale. Whatever the format, a loaded model computes in 32 bits.
-
-        Raises:
-            ConfigError: if the model does not know how it was built.
+        Rows of ``int8`` have 8-bit numbers and a scale. Whatever the ``storage``, a loaded model computes in 32 bits.
         """
         from structattn.data.model_folder import write_model
 

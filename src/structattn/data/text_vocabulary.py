@@ -10,7 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Literal, Protocol, runtime_checkable
 
-from structattn.data.vocabulary import UNKNOWN_ID, Vocabulary
+from structattn.data.vocabulary import UNKNOWN_ID, Vocabulary, sort_by_frequency
 from structattn.errors import ConfigError, MissingExtra, require
 from structattn.files.text import parse_json
 from structattn.syntax.constituency_tree import ConstituencyTree
@@ -120,11 +120,11 @@ class TextVocabulary:
         corpus = list(texts)
         if kind == "subwords":
             splitter: Splitter = SubwordSplitter.train(corpus, size)
-            return cls(splitter, _sort_by_frequency(splitter, corpus, 1))
+            return cls(splitter, _frequent_tokens(splitter, corpus, 1))
         if kind not in ("words", "characters"):
             raise ConfigError(f"unknown token unit {kind!r}; expected words, characters or subwords")
         splitter = WordSplitter() if kind == "words" else CharacterSplitter()
-        return cls(splitter, _sort_by_frequency(splitter, corpus, min_count))
+        return cls(splitter, _frequent_tokens(splitter, corpus, min_count))
 
     def __len__(self) -> int:
         return len(self.vocabulary)
@@ -206,12 +206,10 @@ def retokenize(sentence: Sentence, splitter: Splitter) -> Sentence:
     return Sentence(words, None, heads, constituency, metadata=sentence.metadata)
 
 
-def _sort_by_frequency(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
+def _frequent_tokens(splitter: Splitter, texts: Sequence[str], min_count: int) -> list[str]:
     counts = Counter(token for text in texts for token in splitter.split(text))
     # Names of special ids are not tokens: neither the tokenizer's unknown token, nor words of a text that are spelled
     # like one.
     for name in ("<unk>", *_MARKS):
         del counts[name]
-    return [
-        token for token, count in sorted(counts.items(), key=lambda item: (-item[1], item[0])) if count >= min_count
-    ]
+    return [token for token in sort_by_frequency(counts) if counts[token] >= min_count]

@@ -81,14 +81,7 @@ class Vocabulary:
         lowercase: bool = True,
         frozen_words: Iterable[str] = (),
     ) -> "Vocabulary":
-        """Count the words (and tree labels) of a data set.
-
-        Args:
-            examples: examples, sentences or texts.
-            min_count: words that occur less often are left out, and so become unknown.
-            lowercase: whether ``The`` and ``the`` are one word.
-            frozen_words: further words, for example those of the development data that have a pretrained vector;
-                words that are trainable already are skipped.
+        """Count the words (and tree labels) of examples, sentences or texts; the options are those of ``from_counts``.
 
         Raises:
             ValueError: if ``min_count`` is below 1.
@@ -121,21 +114,18 @@ class Vocabulary:
         words: Counter[str] = Counter()
         for word, count in counts.words.items():
             words[word.lower() if lowercase else word] += count
-        frequent = [word for word in _sort_by_frequency(words) if words[word] >= min_count]
+        frequent = [word for word in sort_by_frequency(words) if words[word] >= min_count]
         trainable = set(frequent)
         frozen = dict.fromkeys(word.lower() if lowercase else word for word in frozen_words)
         return cls(
             frequent,
             [word for word in frozen if word not in trainable],
-            labels=_sort_by_frequency(counts.labels),
+            labels=sort_by_frequency(counts.labels),
             lowercase=lowercase,
         )
 
     def encode(self, words: Sequence[str]) -> list[int]:
-        """The ids of words; unknown words get id 1.
-
-        Args:
-            words: the words, as they are spelled in a text.
+        """The ids of words, as they are spelled in a text; unknown words get id 1.
 
         Raises:
             TypeError: for one string instead of a list of words.
@@ -166,11 +156,7 @@ class Vocabulary:
         return [self.words[number] for number in numbers if number != PADDING_ID]
 
     def encode_labels(self, labels: Iterable[str | None]) -> list[int]:
-        """The ids of tree labels; ``None`` and unknown labels get id 0.
-
-        Args:
-            labels: labels of phrases, words or arcs.
-        """
+        """The ids of tree labels, of phrases, words or arcs; ``None`` and unknown labels get id 0."""
         return [0 if label is None else self._label_ids.get(label, 0) for label in labels]
 
     def to_json(self) -> str:
@@ -187,9 +173,6 @@ class Vocabulary:
     @classmethod
     def from_json(cls, text: str) -> "Vocabulary":
         """Rebuild what ``to_json`` wrote.
-
-        Args:
-            text: the JSON.
 
         Raises:
             ValueError: if the text is not such JSON.
@@ -209,9 +192,6 @@ class Vocabulary:
     def from_file(cls, file: Path) -> "Vocabulary":
         """Read a file that contains the JSON of ``to_json``.
 
-        Args:
-            file: the file.
-
         Raises:
             ParseError: if it is missing or damaged.
         """
@@ -230,8 +210,8 @@ class Vocabulary:
     def __len__(self) -> int:
         return len(self.words)
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, Vocabulary) and self._key() == other._key()
+    def __eq__(self, vocabulary: object) -> bool:
+        return isinstance(vocabulary, Vocabulary) and self._key() == vocabulary._key()
 
     def __hash__(self) -> int:
         return hash(self._key())
@@ -255,7 +235,7 @@ def _number(names: Sequence[str], kind: str, *, start: int) -> dict[str, int]:
     return ids
 
 
-def _sort_by_frequency(counts: Counter[str]) -> list[str]:
+def sort_by_frequency(counts: Counter[str]) -> list[str]:
     """Most frequent first, equally frequent ones alphabetically: the order of the data does not matter."""
     return sorted(counts, key=lambda name: (-counts[name], name))
 

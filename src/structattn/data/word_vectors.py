@@ -107,10 +107,10 @@ def load_vectors(
     # Random values are drawn first and for every row, so that they do not depend on which words are known.
     matrix = torch.rand(len(vocabulary), rows.shape[1], generator=generator) * (2 * _RANGE) - _RANGE
     matrix[[PADDING_ID, UNKNOWN_ID]] = 0.0
-    known = torch.zeros(len(vocabulary), dtype=torch.bool)
+    is_found = torch.zeros(len(vocabulary), dtype=torch.bool)
     ids = torch.tensor(positions, dtype=torch.long) + UNKNOWN_ID + 1
-    matrix[ids], known[ids] = rows, True
-    return PretrainedVectors(matrix, known)
+    matrix[ids], is_found[ids] = rows, True
+    return PretrainedVectors(matrix, is_found)
 
 
 def read_dim(source: str | os.PathLike[str]) -> int:

@@ -38,11 +38,11 @@ class AttentionBias:
     allowed: Bool[Tensor, "#batch #head #query #key"] | None = None
     bias: Float[Tensor, "#batch #head #query #key"] | None = None
 
-    def __add__(self, other: "AttentionBias") -> "AttentionBias":
+    def __add__(self, addend: "AttentionBias") -> "AttentionBias":
         """The intersection of both masks, and the sum of both biases."""
-        if not isinstance(other, AttentionBias):
+        if not isinstance(addend, AttentionBias):
             return NotImplemented
-        return AttentionBias(_join(self.allowed, other.allowed, and_), _join(self.bias, other.bias, add))
+        return AttentionBias(_join(self.allowed, addend.allowed, and_), _join(self.bias, addend.bias, add))
 
     def scaled(self, weight: int | float | Float[Tensor, ""] | Float[Tensor, " head"]) -> "AttentionBias":
         """The same mask with the bias multiplied by ``weight``, one number or one per head."""
@@ -105,12 +105,12 @@ class Prior(nn.Module, ABC):
         """This prior as a sum of scaled base priors."""
         return (Term(self),)
 
-    def __add__(self, other: "Prior") -> "Prior":
-        return Sum(self, other) if isinstance(other, Prior) else NotImplemented
+    def __add__(self, addend: "Prior") -> "Prior":
+        return Sum(self, addend) if isinstance(addend, Prior) else NotImplemented
 
-    def __radd__(self, other: object) -> "Prior":
+    def __radd__(self, start: object) -> "Prior":
         # sum() starts with 0.
-        return self if isinstance(other, int) and other == 0 else NotImplemented
+        return self if isinstance(start, int) and start == 0 else NotImplemented
 
     def __rmul__(self, alpha: "int | float | Tensor | LearnableAlpha") -> "Prior":
         return Scaled(alpha, self) if isinstance(alpha, int | float | Tensor | LearnableAlpha) else NotImplemented
@@ -124,7 +124,7 @@ class Prior(nn.Module, ABC):
             "around and keep the mask"
         )
 
-    def __sub__(self, other: object) -> "Prior":
+    def __sub__(self, subtrahend: object) -> "Prior":
         raise TypeError(
             "prior - prior has no meaning, as a mask has no opposite; write a + (-1) * b to subtract a preference and "
             "keep both masks"
