@@ -93,8 +93,7 @@ class ExampleCounts:
         self._has_classes = has_classes
         self._has_tags = has_tags
         self._examples = 0
-        self._labels: Counter[str] = Counter()
-        self._tags: Counter[str] = Counter()
+        self._labels, self._tags = Counter[str](), Counter[str]()
         self._scores: list[float] = []
         self._lengths: list[int] = []
         self._unlabelled = self._unknown = self._without_trees = self._truncated = self._empty = 0
@@ -154,8 +153,8 @@ class ExampleCounts:
 def summarise(examples: Iterable[Example], name: str = "data", **options: Any) -> DataSummary:
     """Summarise examples; the options are those of ``ExampleCounts``."""
     counts = ExampleCounts(name, **options)
-    for example in examples:
-        counts.add(example)
+    for _ in counts.over(examples):
+        pass
     return counts.summary()
 
 

@@ -134,31 +134,18 @@ class SentenceBatch:
         return self.relations[structure]
 
     def to(self, device: torch.device | str) -> "SentenceBatch":
-        """The same batch on another device.
-
-        Args:
-            device: the device.
-        """
-        return replace(
-            self,
-            tokens=self.tokens.to(device),
-            mask=self.mask.to(device),
-            lengths=self.lengths.to(device),
-            dependency=None if self.dependency is None else self.dependency.to(device),
-            constituency=None if self.constituency is None else self.constituency.to(device),
-            relations={name: matrix.to(device) for name, matrix in self.relations.items()},
-            has={name: present.to(device) for name, present in self.has.items()},
-            subwords=None if self.subwords is None else self.subwords.to(device),
-        )
+        """The same batch on another device."""
+        parts = ("tokens", "mask", "lengths", "dependency", "constituency", "subwords")
+        moved = {name: part.to(device) for name in parts if (part := getattr(self, name)) is not None}
+        relations = {name: matrix.to(device) for name, matrix in self.relations.items()}
+        has = {name: present.to(device) for name, present in self.has.items()}
+        return replace(self, **moved, relations=relations, has=has)
 
     def in_graph(self) -> "SentenceBatch":
         """The same batch, without its sentences, for one pass through a graph; see ``TreeBatch.in_graph``."""
-        return replace(
-            self,
-            sentences=(),
-            dependency=None if self.dependency is None else self.dependency.in_graph(),
-            constituency=None if self.constituency is None else self.constituency.in_graph(),
-        )
+        dependency = None if self.dependency is None else self.dependency.in_graph()
+        constituency = None if self.constituency is None else self.constituency.in_graph()
+        return replace(self, sentences=(), dependency=dependency, constituency=constituency)
 
     def tensors(self) -> dict[str, Any]:
         """All tensors by name, such as ``tokens``, ``dependency.parents`` or ``relations.coref``.

@@ -94,11 +94,7 @@ class SubwordBatch:
         return int(self.has_subwords.sum()) / total if total else 1.0
 
     def to(self, device: torch.device | str) -> "SubwordBatch":
-        """The same batch on another device.
-
-        Args:
-            device: the device.
-        """
+        """The same batch on another device."""
         moved = {name: getattr(self, name).to(device) for name in _TENSORS}
         return replace(self, **moved, text=None if self.text is None else self.text.to(device))
 

@@ -120,11 +120,7 @@ class TreeBatch:
         return self.remember("leaf_distances", lambda: self._distances(self.num_leaves))
 
     def to(self, device: torch.device | str) -> "TreeBatch":
-        """The same trees on another device, with their cached values.
-
-        Args:
-            device: the device.
-        """
+        """The same trees on another device, with their cached values."""
         moved = self.from_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()}, self.facts())
         object.__setattr__(moved, "_height", self._height)
         moved._cache.update({name: fact.to(device) for name, fact in self._cache.items()})

@@ -95,17 +95,20 @@ def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
     """
     check_target(target, (*TARGETS, *_OF_WORDS))
     for count, sentence in enumerate(read_conllu(path)):
-        text = sentence.metadata.get("label")
         name = sentence.metadata.get("sent_id", str(count))
         if target in _OF_WORDS:
             answers = _OF_WORDS[target](sentence)
             yield Example((sentence,), None if answers is None else " ".join(answers), id=name)
             continue
-        try:
-            label = None if text is None else parse_label(text, Location(path, 0), target=target)
-        except ParseError as error:
-            raise ParseError(f"sentence {name}: {error.message}", file=path) from None
-        yield Example((sentence,), label, id=name)
+        yield Example((sentence,), _read_label(sentence.metadata, f"sentence {name}", path, target), id=name)
+
+
+def _read_label(metadata: Mapping[str, str], name: str, path: Source, target: str) -> str | float | None:
+    text = metadata.get("label")
+    try:
+        return None if text is None else parse_label(text, Location(path, 0), target=target)
+    except ParseError as error:
+        raise ParseError(f"{name}: {error.message}", file=path) from None
 
 
 def _list_heads(sentence: Sentence) -> list[str] | None:
@@ -196,11 +199,7 @@ def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
     for count, sentences in enumerate(_group_documents(path)):
         metadata = {key: value for key, value in sentences[0].metadata.items() if key not in _OF_A_SENTENCE}
         name = metadata.get("newdoc id") or str(count)
-        text = metadata.get("label")
-        try:
-            label = None if text is None else parse_label(text, Location(path, 0), target=target)
-        except ParseError as error:
-            raise ParseError(f"document {name}: {error.message}", file=path) from None
+        label = _read_label(metadata, f"document {name}", path, target)
         document = dataclasses.replace(join_sentences(sentences), metadata=metadata)
         yield Example((document,), label, id=name)
 
