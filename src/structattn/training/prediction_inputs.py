@@ -35,7 +35,7 @@ def read_inputs(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str
     data = dataclasses.replace(data, label_column=None)
     name = "examples"
     if is_file(source):
-        name = data.format or _format_of(model, source, data)
+        name = data.format or _recognise_input(model, source, data)
         data = dataclasses.replace(data, format=name)
     return name, stream_examples(model.task, source, data, need_labels=False)
 
@@ -44,14 +44,19 @@ def summarise_labelled(
     model: "TaskModel", examples: Iterable[Example], source: Data, *, format: str | None = None
 ) -> DataSummary:
     """A summary of evaluation data; its warnings name labels and tags that the model does not know."""
-    answer = model.task.answer
-    answers = {"known_labels": model.labels or None, "has_tags": answer == "tags"}
-    answers["has_classes"] = bool(model.labels) and answer != "tags"
+    has_tags = model.task.answer == "tags"
     format = format or (model.task.recognise_format(source) if is_file(source) else "examples")
-    return summarise(examples, name_source(source), format=format, **answers)
+    return summarise(
+        examples,
+        name_source(source),
+        format=format,
+        known_labels=model.labels or None,
+        has_tags=has_tags,
+        has_classes=bool(model.labels) and not has_tags,
+    )
 
 
-def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
+def _recognise_input(model: "TaskModel", source: Source, data: DataConfig) -> str:
     """The format of a file or stream whose labels may be missing."""
     if not isinstance(source, str | os.PathLike) or is_pipe(source):
         return "text"
@@ -59,18 +64,18 @@ def _format_of(model: "TaskModel", source: Source, data: DataConfig) -> str:
     name = task.recognise_format(source)
     # A line of text looks like a label and words, or like words and a tag.
     if name == "columns" and _are_texts(model, source, name):
-        return _other_format(source)
+        return _recognise_untagged(source)
     if name == "labelled" and _are_texts(model, source, name):
         return "text"
     if name == "conllu":  # the only format for training, but any text can be tagged
-        plain = _other_format(source)
+        plain = _recognise_untagged(source)
         return name if plain == "documents" else plain
     if name == "parallel" and _are_sources(source):
         return "text"
     return "text" if name == "tsv" and task.arity == 2 and _are_pairs(source, data) else name
 
 
-def _other_format(source: Source) -> str:
+def _recognise_untagged(source: Source) -> str:
     """The format of a file without words and tags in columns: a recognised one, or else lines of text."""
     try:
         name = recognise_format(match_files(source)[0])

@@ -45,8 +45,8 @@ class DataConfig:
         text_column: for tables and JSON: the column (or key) of texts; two separated by a comma for pairs,
             ``premise,hypothesis``; quote a name that contains a comma. A name in the header, or a number from 0 in a
             table without a header; found by its name (``text``, ``review``, ...) if ``None``.
-        label_column: the column of labels: a name, or a number from 0; found by its name if ``None``.
-        id_column: the column of ids: a name, or a number from 0; found by its name if ``None``.
+        label_column: the column of labels, by name or number.
+        id_column: the column of ids, by name or number.
         phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, with neutral
             ones weighted by a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is
             trained on the labels of all its words and phrases (for encoders with phrase states). The task's own choice
