@@ -11,8 +11,9 @@ import transformers as hf
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 import structattn as sa
+from backbones import opened
 from structattn.backbones import BackboneEmbedding, HydraConfig, PretrainedBackbone, add_heads, inject, load_backbone
-from structattn.backbones.backbone import has_text_at_end, takes_token_types
+from structattn.backbones.backbone import has_text_at_end, reads_leftwards, takes_token_types
 from structattn.backbones.backbone_embedding import text_state
 from structattn.encoders import build
 from structattn.errors import ConfigError
@@ -36,6 +37,7 @@ ENCODERS: Mapping[str, Callable[[], Any]] = {
     "distilbert": lambda: hf.DistilBertConfig(
         vocab_size=len(WORDS), dim=16, n_layers=2, n_heads=4, hidden_dim=32, max_position_embeddings=34
     ),
+    "llama that reads both ways": lambda: hf.LlamaConfig(**_BERT, is_causal=False),
     "modernbert": lambda: hf.ModernBertConfig(
         **_BERT, **dict.fromkeys(("pad_token_id", "bos_token_id", "eos_token_id", "cls_token_id", "sep_token_id"), 0)
     ),
@@ -44,6 +46,7 @@ ENCODERS: Mapping[str, Callable[[], Any]] = {
     "mpnet": lambda: hf.MPNetConfig(**_BEHIND),
     "xlm": lambda: hf.XLMConfig(vocab_size=len(WORDS), emb_dim=16, n_layers=2, n_heads=4, pad_index=0),
 }
+_KEYS = {**_BERT, "num_key_value_heads": 2}
 DECODERS: Mapping[str, Callable[[], Any]] = {
     "gpt2": lambda: hf.GPT2Config(vocab_size=len(WORDS), n_embd=16, n_layer=2, n_head=4, n_positions=34),
     "gpt-neo": lambda: hf.GPTNeoConfig(
@@ -53,6 +56,19 @@ DECODERS: Mapping[str, Callable[[], Any]] = {
     "bloom": lambda: hf.BloomConfig(vocab_size=len(WORDS), hidden_size=16, n_layer=2, n_head=4),
     "llama": lambda: hf.LlamaConfig(**_BERT),
     "bert as a decoder": lambda: hf.BertConfig(**_BERT, is_decoder=True),
+    "roformer as a decoder": lambda: hf.RoFormerConfig(**_BERT, is_decoder=True),
+    "megatron as a decoder": lambda: hf.MegatronBertConfig(**_BERT, is_decoder=True),
+    "causal xlm": lambda: hf.XLMConfig(
+        vocab_size=len(WORDS), emb_dim=16, n_layers=2, n_heads=4, pad_index=0, causal=True
+    ),
+    "mistral": lambda: hf.MistralConfig(**_KEYS),
+    "qwen2": lambda: hf.Qwen2Config(**_KEYS),
+    "gemma": lambda: hf.GemmaConfig(**_KEYS, head_dim=4),
+    "gpt-neox": lambda: hf.GPTNeoXConfig(**_BERT),
+    "opt": lambda: hf.OPTConfig(**_SIZE, ffn_dim=16, word_embed_proj_dim=16, max_position_embeddings=34),
+    "phi": lambda: hf.PhiConfig(**_BERT),
+    "falcon": lambda: hf.FalconConfig(**_SIZE),
+    "ctrl": lambda: hf.CTRLConfig(vocab_size=len(WORDS), n_embd=16, n_layer=2, n_head=4, dff=16, n_positions=34),
 }
 BEHIND_PADDING: Mapping[str, Callable[[], Any]] = {
     "roberta": lambda: hf.RobertaConfig(**_BEHIND),
@@ -107,8 +123,71 @@ def test_token_types_are_passed_to_models_with_a_table_of_them(name):
 def test_a_decoder_is_known_by_its_first_token_which_reads_no_other(name):
     model = model_of({**ENCODERS, **DECODERS}[name]())
     one, other = (model(input_ids=torch.tensor([[2, 3, last]])).last_hidden_state[0, 0] for last in (4, 5))
-    assert torch.equal(one, other) == has_text_at_end(model) == (name in DECODERS)
+    assert torch.equal(one, other) == has_text_at_end(model) == reads_leftwards(model) == (name in DECODERS)
+    assert not reads_leftwards(xlnet())
     assert has_text_at_end(xlnet())  # as its [CLS] is the last token
+
+
+@pytest.mark.parametrize("layer", [-1, 0, 1])
+@pytest.mark.parametrize("name", [*ENCODERS, *DECODERS])
+def test_heads_read_later_tokens_where_their_backbone_does(name, layer):
+    """Nothing that comes after a token of a decoder moves its state, by not one bit."""
+    model = model_of({**ENCODERS, **DECODERS}[name]())
+    if name == "albert" and layer != -1:
+        pytest.skip("shares one layer")
+    heads = opened(add_heads(model, HydraConfig(num_heads=4, layer=layer)).eval())
+    mask = torch.tensor([[1, 1, 1, 1, 0], [0, 1, 1, 1, 1]])  # padding on either side
+    ids = torch.tensor([[2, 3, 4, 5, 0], [0, 2, 3, 4, 5]])
+    for row, last in ((0, 3), (1, 4)):
+        changed = ids.clone()
+        changed[row, last] = 7
+        first, second = (
+            heads(tokens, mask).last_hidden_state[row, :last][mask[row, :last] == 1] for tokens in (ids, changed)
+        )
+        assert torch.equal(first, second) == (name in DECODERS)
+    plain = model(input_ids=ids, attention_mask=mask).last_hidden_state
+    assert (heads(ids, mask).last_hidden_state - plain)[mask == 1].abs().max() > 1e-5
+
+
+@pytest.mark.parametrize("name", DECODERS)
+def test_a_guided_layer_reads_no_later_token_of_a_decoder(name):
+    """Though the trees are known in advance, as in SG-Net."""
+    backbone = PretrainedBackbone(model_of(DECODERS[name]()), tokenizer())
+    reader = build("sgnet", embedder=BackboneEmbedding(backbone), relation="span").eval().embedder.reader
+    tree = sa.DependencyTree([2, 0, 4, 2])
+    texts = [sa.Sentence(["kids", "wash", "their", last], dependency=tree) for last in ("hands", "dogs")]
+    states = [reader(backbone, reader.prepare(backbone.tokenize([text]))) for text in texts]
+    assert torch.equal(states[0][:, :3], states[1][:, :3])
+    assert (states[0][:, 3] - states[1][:, 3]).abs().max() > 1e-3
+
+
+@pytest.mark.parametrize("reader", ["ForCausalLM", "ForSequenceClassification", "ForTokenClassification"])
+@pytest.mark.parametrize("name", ["gpt2", "llama", "bert"])
+def test_a_head_that_is_left_out_is_named(name, reader):
+    config = {**ENCODERS, **DECODERS}[name]()
+    whole = getattr(
+        hf, f"AutoModel{reader.replace('CausalLM', 'MaskedLM' if name == 'bert' else 'CausalLM')}"
+    ).from_config(config)
+    parts = [
+        part for part, module in whole.named_children() if module is not whole.base_model and [*module.parameters()]
+    ]
+    with pytest.warns(UserWarning, match=rf"of this {type(whole).__name__}; {parts[0]} is left out") as warned:
+        heads = add_heads(whole, HydraConfig(num_heads=4))
+    assert len(warned) == 1
+    assert warned[0].filename == __file__
+    ids = torch.tensor([[2, 3]])
+    bare = add_heads(whole.base_model, HydraConfig(num_heads=4)).eval()  # as the warning says, without one
+    torch.testing.assert_close(heads.eval()(ids).last_hidden_state, bare(ids).last_hidden_state)
+    with pytest.raises(ConfigError, match=rf"as AutoModel returns it, got {type(whole).__name__}: give .base_model"):
+        PretrainedBackbone(whole, tokenizer())
+
+
+def test_heads_refuse_tokens_that_they_cannot_read():
+    model = model_of(DECODERS["llama"]())
+    heads, ids = add_heads(model, HydraConfig(num_heads=4)).eval(), torch.tensor([[2, 3]])
+    past = heads(ids, use_cache=True).past_key_values
+    with pytest.raises(ConfigError, match="past_key_values: HYDRA heads read every token of a text"):
+        heads(ids[:, :1], past_key_values=past)
 
 
 @pytest.mark.parametrize("nodes", ["text", "words and text"])

@@ -383,7 +383,8 @@ def test_the_backbone_of_a_classifier_is_taken():
     import transformers as hf
 
     model = hf.BertForSequenceClassification(tiny("bert").config)
-    assert add_heads(model, config_of()).base is model.bert
+    with pytest.warns(UserWarning, match=r"heads are added to the BertModel of this .*; classifier is left out"):
+        assert add_heads(model, config_of()).base is model.bert
 
 
 # Pretraining.

@@ -40,10 +40,11 @@ class PretrainedBackbone(nn.Module):
         folder: where the model was read from; empty if it was not.
         has_text_at_end: whether the last token's state represents the text, as in a decoder, rather than the first
             token's.
+        reads_leftwards: whether no state depends on a later token, as in a decoder.
 
     Raises:
-        ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own, the layer does not exist,
-            or ``keep_states`` is set for a backbone that is not frozen.
+        ConfigError: if the tokenizer is not a fast one, the model has a decoder of its own or a head on top, the layer
+            does not exist, or ``keep_states`` is set for a backbone that is not frozen.
 
     Example:
         >>> from importlib.util import find_spec
@@ -76,6 +77,8 @@ class PretrainedBackbone(nn.Module):
         config: Any = model.config
         if getattr(config, "is_encoder_decoder", False):
             raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
+        if getattr(model, "base_model", model) is not model:
+            raise ConfigError(f"expected a model as AutoModel returns it, got {type(model).__name__}: give .base_model")
         num_states = int(config.num_hidden_layers) + 1
         if not -num_states <= layer < num_states:
             raise ConfigError(f"layer: expected -{num_states} to {num_states - 1} for this backbone, got {layer}")
@@ -87,6 +90,7 @@ class PretrainedBackbone(nn.Module):
         self.max_length = max_input_length(model, tokenizer)
         self.folder = ""
         self.has_text_at_end = has_text_at_end(model)
+        self.reads_leftwards = reads_leftwards(model)
         self._takes_segments = takes_token_types(model)
         if is_frozen:
             model.requires_grad_(False).eval()
@@ -117,7 +121,7 @@ class PretrainedBackbone(nn.Module):
 
     def tokenize(
         self,
-        texts: "Sequence[Sentence | tuple[Sentence, ...]]",
+        texts: "Sequence[Sentence | str | tuple[Sentence | str, ...]]",
         *,
         truncation: bool = False,
         device: torch.device | None = None,
@@ -125,7 +129,7 @@ class PretrainedBackbone(nn.Module):
         """Sentences, or pairs of them, as the backbone's subwords.
 
         Args:
-            texts: a sentence each, or several that are read as one text.
+            texts: a sentence or text each, or two that are read as one.
             truncation: whether to cut texts that are longer than the backbone can read, the longer sentence first.
             device: the device of the result; that of the backbone if ``None``.
 
@@ -248,13 +252,25 @@ def takes_token_types(model: nn.Module) -> bool:
 
 
 def has_text_at_end(model: nn.Module) -> bool:
-    """Whether the last token's state represents the text, as in decoders, which read leftwards only, and in XLNet."""
+    """Whether the last token's state represents the text, as in decoders, and in XLNet, whose ``[CLS]`` is the last."""
+    settings: Any = model.config
+    return settings.model_type == "xlnet" or reads_leftwards(model)
+
+
+def reads_leftwards(model: nn.Module) -> bool:
+    """Whether no state depends on a later token, as in decoders."""
+    settings: Any = model.config
+    if getattr(settings, "is_causal", None) is False:  # a decoder that was made to read both ways
+        return False
+    if getattr(settings, "is_decoder", False) or getattr(settings, "causal", False):
+        return True
     is_causal = [bool(module.is_causal) for module in model.modules() if hasattr(module, "is_causal")]
     if is_causal:
         return any(is_causal)
     # Where attention does not say so, a decoder is registered as a causal language model and not as a masked one.
-    transformers, kind = require("transformers", "train"), type(model.config)
-    return kind in transformers.MODEL_FOR_CAUSAL_LM_MAPPING and kind not in transformers.MODEL_FOR_MASKED_LM_MAPPING
+    transformers, kind = require("transformers", "train"), type(settings)
+    is_decoder = kind in transformers.MODEL_FOR_CAUSAL_LM_MAPPING and settings.model_type != "xlnet"
+    return is_decoder and kind not in transformers.MODEL_FOR_MASKED_LM_MAPPING
 
 
 def max_input_length(model: nn.Module, tokenizer: Any) -> int | None:

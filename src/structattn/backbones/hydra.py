@@ -7,6 +7,7 @@ them (``training/heads.py``). The adapter folder is that of ``adapter.py``.
 import contextlib
 import dataclasses
 import os
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ import torch
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
+from structattn.backbones.backbone import reads_leftwards
 from structattn.backbones.hydra_config import HydraConfig, typed_objective
 from structattn.backbones.hydra_layer import HydraLayer, find_layer_above, run_with_layer
 from structattn.backbones.relation_heads import relation_loss
@@ -24,12 +26,18 @@ from structattn.errors import ConfigError
 class HydraModel(nn.Module):
     """A backbone with a HYDRA layer on top.
 
+    On a decoder, which reads leftwards only, the layer attends to no later token either.
+
     Args:
-        base: an encoder as ``AutoModel`` returns it, or a model with a task's classifier, whose backbone is taken.
+        base: an encoder or decoder as ``AutoModel`` returns it, or a model with a classifier or a language model's
+            head, whose backbone is taken.
         config: the layer.
 
     Raises:
         ConfigError: if the model is not an encoder, its width does not suit the heads, or it has no such layer.
+
+    Warns:
+        UserWarning: if a classifier or a language model's head is left out.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -45,7 +53,7 @@ class HydraModel(nn.Module):
 
     def __init__(self, base: nn.Module, config: HydraConfig) -> None:
         super().__init__()
-        base = find_backbone(base)
+        whole, base = base, find_backbone(base)
         settings: Any = base.config
         if config.num_heads is None:
             config = dataclasses.replace(config, num_heads=int(settings.num_attention_heads))
@@ -53,12 +61,13 @@ class HydraModel(nn.Module):
         self.base = base
         self.hydra_config = config
         try:
-            self.hydra = HydraLayer(int(settings.hidden_size), config)
+            self.hydra = HydraLayer(int(settings.hidden_size), config, is_causal=reads_leftwards(base))
         except ValueError as error:
             raise ConfigError(f"HYDRA on a backbone of width {settings.hidden_size}: {error}") from None
         first = next(parameter for parameter in base.parameters() if parameter.is_floating_point())
         self.hydra.to(first.device, first.dtype)
         self.is_enabled = True
+        _warn_of_parts(whole, base)
         # Lets saving distinguish parts that were never trained from those that were.
         self._fresh = {} if self.hydra.value.weight.is_meta else self.hydra.fingerprints()
 
@@ -90,10 +99,17 @@ class HydraModel(nn.Module):
             output_hydra_scores: whether the output also has ``hydra_scores``.
             **inputs: whatever else the backbone takes. With ``output_attentions`` it runs ``eager``, so that
                 ``attentions`` has the weights of every layer, with the HYDRA layer's at its position.
+
+        Raises:
+            ConfigError: for ``past_key_values``, which stand for tokens that the heads have to read.
         """
         arguments = {"input_ids": input_ids, "attention_mask": attention_mask, **inputs}
         if not self.is_enabled:
             return self.base(**arguments)
+        if inputs.get("past_key_values") is not None:
+            raise ConfigError(
+                "past_key_values: HYDRA heads read every token of a text; leave it out, and pass whole texts"
+            )
         mask, need_weights = self._mask(arguments), self._is_requested("output_attentions", inputs)
         with self._computing_weights() if need_weights else contextlib.nullcontext():
             output, states, weights = run_with_layer(self.base, self.hydra, arguments, mask, need_weights=need_weights)
@@ -232,8 +248,8 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
     """Add HYDRA heads to a backbone: fresh ones for a configuration, trained ones from an adapter folder.
 
     Args:
-        backbone_or_model: an encoder as ``AutoModel`` returns it, or a model with a task's classifier, whose backbone
-            is taken.
+        backbone_or_model: an encoder or decoder as ``AutoModel`` returns it, or a model with a classifier or a language
+            model's head, whose backbone is taken.
         config_or_folder: a configuration, or a folder that ``HydraModel.save_pretrained`` wrote.
 
     Raises:
@@ -241,7 +257,8 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
         ParseError: if a file of the folder is missing or damaged.
 
     Warns:
-        UserWarning: if the heads were trained on a backbone with other parameters.
+        UserWarning: if the heads were trained on a backbone with other parameters; if a classifier or a language
+            model's head is left out.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -264,6 +281,18 @@ def add_heads(backbone_or_model: nn.Module, config_or_folder: HydraConfig | str 
         model = HydraModel(backbone_or_model, config)
     adapter.fill_layer(model.hydra, model.base, parts, content, config_or_folder)
     return model
+
+
+def _warn_of_parts(model: nn.Module, backbone: nn.Module) -> None:
+    """Say which parts of a model are not those of its backbone: heads on the backbone leave them out."""
+    named = [(name, part) for name, part in model.named_children() if part is not backbone]
+    parts = [name for name, part in named if next(part.parameters(), None) is not None]
+    if backbone is not model and parts:
+        warnings.warn(
+            f"heads are added to the {type(backbone).__name__} of this {type(model).__name__}; {', '.join(parts)} is "
+            "left out, and with it logits, loss and generate(); give model.base_model to say that this is meant",
+            stacklevel=4,
+        )
 
 
 def find_backbone(model: nn.Module) -> nn.Module:

@@ -30,6 +30,7 @@ class HydraLayer(nn.Module):
     Args:
         dim: width of the states.
         config: heads and style.
+        is_causal: attend to no later state, as on a decoder; the heads' scores are of all pairs nevertheless.
 
     Raises:
         ValueError: if ``dim`` is not a multiple of the number of heads and the configuration has no ``head_dim``, or
@@ -47,9 +48,10 @@ class HydraLayer(nn.Module):
     weights_axes: ClassVar[str] = "head query key"
     folder_option: ClassVar[str] = "adapter"
 
-    def __init__(self, dim: int, config: HydraConfig) -> None:
+    def __init__(self, dim: int, config: HydraConfig, *, is_causal: bool = False) -> None:
         super().__init__()
         self.config = config
+        self.is_causal = is_causal
         self.style = config.layer_style
         self.dropout = config.dropout
         if config.num_heads is None:
@@ -82,7 +84,7 @@ class HydraLayer(nn.Module):
             need_weights: also return the weights, as they are before dropout.
         """
         scores = self.heads.scores(states)
-        weights = relation_attention(scores, mask)
+        weights = relation_attention(scores, mask, is_causal=self.is_causal)
         values = self.value(states).unflatten(-1, (self.heads.num_heads, self.heads.head_dim)).transpose(1, 2)
         dropped = F.dropout(weights, self.dropout, self.training).to(values.dtype)
         heads = (dropped @ values).transpose(1, 2).flatten(2)

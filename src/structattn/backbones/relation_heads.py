@@ -235,9 +235,18 @@ def _mean(values: Tensor, counts: Tensor) -> Tensor:
 
 
 def relation_attention(
-    scores: Float[Tensor, "batch head node node"], mask: Bool[Tensor, "batch node"]
+    scores: Float[Tensor, "batch head node node"], mask: Bool[Tensor, "batch node"], *, is_causal: bool = False
 ) -> Float[Tensor, "batch head node node"]:
-    """``A^h = softmax_j(M^h)`` over real keys; rows of padding are zero."""
+    """``A^h = softmax_j(M^h)`` over real keys, with ``is_causal`` up to the query; rows of padding are zero."""
     # Scores that are exactly a 0/1 relation with k ones in a row of n give each of these a weight of e / (e k + n - k):
     # 0.081 for n = 30, k = 2, where uniform attention gives 0.033. The preference is mild.
-    return masked_softmax(scores, (mask[:, :, None] & mask[:, None, :])[:, None])
+    allowed = mask[:, :, None] & mask[:, None, :]
+    if is_causal:
+        allowed = allowed & earlier_keys(mask)
+    return masked_softmax(scores, allowed[:, None])
+
+
+def earlier_keys(mask: Bool[Tensor, "batch node"]) -> Bool[Tensor, "node node"]:
+    """Which keys come no later than each query."""
+    positions = torch.arange(mask.shape[1], device=mask.device)
+    return positions[:, None] >= positions

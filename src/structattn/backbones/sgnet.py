@@ -16,6 +16,7 @@ from structattn.backbones.backbone import PretrainedBackbone
 from structattn.backbones.backbone_embedding import BackboneEmbedding
 from structattn.backbones.hydra_config import HydraConfig
 from structattn.backbones.hydra_layer import FeedForwardBlock, initialised_linear
+from structattn.backbones.relation_heads import earlier_keys
 from structattn.backbones.relation_targets import collate_words, relation_targets
 from structattn.data import SubwordBatch
 from structattn.data.relation_names import parse_mask
@@ -85,6 +86,8 @@ class GuidedReader(nn.Module):
     def forward(self, backbone: PretrainedBackbone, subwords: SubwordBatch) -> Float[Tensor, "batch subword dim"]:
         """States of all subwords."""
         allowed = relation_targets(subwords, self.config).relation[:, 0] != 0
+        if backbone.reads_leftwards:
+            allowed = allowed & earlier_keys(subwords.mask)
         states, _ = self.layer(backbone(subwords), allowed)
         guided: Tensor = states
         return guided

@@ -54,7 +54,10 @@ def relation_figures(model: HydraModel, backbone: PretrainedBackbone, sentence: 
         states, mask = model.backbone_states(**backbone.inputs(subwords))
         targets = relation_targets(subwords, config).relation[0] / config.target_scale
         raw = model.hydra.heads.scores(states)
-        weights, scores = relation_attention(raw, mask)[0], raw[0] / config.target_scale
+        weights, scores = (
+            relation_attention(raw, mask, is_causal=model.hydra.is_causal)[0],
+            raw[0] / config.target_scale,
+        )
         words = model.hydra.heads.scores(pool_words(states, subwords, pooling="mean"))
     names = tuple(backbone.tokenizer.convert_ids_to_tokens(subwords.ids[0].tolist()))
     related = [[(row, column) for row, column in target.nonzero().tolist()] for target in targets]
