@@ -1,5 +1,6 @@
 """Priors in stock models: eager and sdpa agree, the bias is that of the prior, and unsupported models are refused."""
 
+import copy
 import inspect
 import logging
 
@@ -8,7 +9,7 @@ import torch
 
 import structattn as sa
 from backbones import KINDS, minilm_tokenizer, tiny
-from structattn.backbones import inject, load_injection
+from structattn.backbones import HydraConfig, PretrainedBackbone, add_heads, inject, load_injection
 from structattn.backbones.injection import attention_modules
 from structattn.data import collate_subwords
 from structattn.errors import ConfigError, MissingStructure, ParseError
@@ -138,8 +139,77 @@ def test_removed_priors_leave_the_model_as_it_was():
     before = model(input_ids=subwords.ids).last_hidden_state
     assert inject(model, NAMES).remove() is model
     torch.testing.assert_close(model(input_ids=subwords.ids).last_hidden_state, before, rtol=0, atol=0)
-    injected = inject(model, NAMES)  # without texts there is no bias
-    torch.testing.assert_close(injected.model(input_ids=subwords.ids).last_hidden_state, before, rtol=0, atol=0)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_priors_are_never_ignored(kind):
+    """By whichever door an injected model is called without its sentences, it says what to call."""
+    model, subwords = tiny(kind), subwords_of(SHORT)
+    injected = inject(model, NAMES, layers=[1], tokenizer=minilm_tokenizer())
+    ids = subwords.ids
+    doors = {
+        "the model itself": lambda: model(input_ids=ids),
+        "its backbone": lambda: PretrainedBackbone(model, minilm_tokenizer())(subwords),
+        "the injected model": lambda: injected(input_ids=ids),
+        "ids in place of texts": lambda: injected(ids),
+        "ids beside texts": lambda: injected([SHORT], input_ids=ids),
+        "heads": lambda: add_heads(model, HydraConfig(num_heads=4))(input_ids=ids),
+        "a copy": lambda: copy.deepcopy(injected).model(input_ids=ids),
+    }
+    for name, call in doors.items():
+        with pytest.raises(ConfigError, match=r"the priors \(backward, .*call injected\(\[sentence, \.\.\.\]\)"):
+            pytest.fail(f"{name} ignores the priors: {call()}")
+    assert injected([SHORT]).last_hidden_state.isfinite().all()
+    with pytest.raises(ConfigError, match=r"has priors in its heads already: call remove\(\)"):
+        inject(model, NAMES)
+    injected.remove()
+    with pytest.raises(ConfigError, match="the priors of this model were removed"):
+        injected([SHORT])
+    assert model(input_ids=ids).last_hidden_state.isfinite().all()
+
+
+def test_a_trainer_of_transformers_trains_the_priors_or_is_refused(tmp_path):
+    import transformers as hf
+
+    torch.manual_seed(0)
+    model = hf.BertForSequenceClassification(tiny("bert").config)
+    injected = inject(model, NAMES, learnable_alpha=True, tokenizer=minilm_tokenizer())
+    rows = [{"texts": text, "label": label} for label, text in enumerate((SHORT, BALLGAME))]
+    options = {"max_steps": 1, "report_to": [], "use_cpu": True, "disable_tqdm": True, "learning_rate": 0.1}
+
+    def collate_texts(rows):
+        return {"texts": [row["texts"] for row in rows], "labels": torch.tensor([row["label"] for row in rows])}
+
+    def collate_ids(rows):
+        subwords = subwords_of(*(row["texts"] for row in rows))
+        return {"input_ids": subwords.ids, "labels": torch.tensor([row["label"] for row in rows])}
+
+    def train(collate, model):
+        arguments = hf.TrainingArguments(tmp_path, **options, remove_unused_columns=False)
+        return hf.Trainer(model, arguments, data_collator=collate, train_dataset=rows).train()
+
+    before = [weight.detach().clone() for weight in injected.prior.parameters()]
+    train(collate_texts, injected)
+    assert all((new != old).any() for new, old in zip(injected.prior.parameters(), before, strict=True))
+    for trained in (injected, model):
+        with pytest.raises(ConfigError, match="a Trainer takes model=injected and a collator that returns"):
+            train(collate_ids, trained)
+
+
+def test_texts_are_read_as_the_sentences_that_they_are():
+    injected = inject(tiny("bert"), ["word"] * 4, tokenizer=minilm_tokenizer())
+    forms = {
+        "Two kids wash": sa.Sentence.from_text("Two kids wash"),
+        ("Two kids", "wash."): (sa.Sentence.from_text("Two kids"), sa.Sentence(["wash", "."])),
+    }
+    for text, sentences in forms.items():
+        assert torch.equal(injected([text]).last_hidden_state, injected([sentences]).last_hidden_state)
+    with pytest.raises(TypeError, match=r"expected a list of texts, got one: 'Two kids'; put it into brackets"):
+        injected("Two kids")
+    with pytest.raises(TypeError, match="text 1: expected a Sentence, a string or a pair of these, got 3"):
+        injected(["Two kids", 3])
+    with pytest.raises(MissingStructure, match=r"sentence 0 \('Two kids'\) has none; parse the sentence"):
+        inject(tiny("bert"), ["dependency"] * 4, tokenizer=minilm_tokenizer())(["Two kids"])
 
 
 def test_classifiers_take_labels_and_alphas_are_learnt():
@@ -266,7 +336,7 @@ def test_bad_input():
     with pytest.raises(ConfigError, match="without a tokenizer"):
         inject(model, ["none"] * 4)([SHORT])
     with pytest.raises(MissingStructure, match="needs dependency of every sentence"):
-        inject(model, ["dependency"] * 4)(subwords_of(sa.Sentence(["hush"])))
+        inject(tiny("bert"), ["dependency"] * 4)(subwords_of(sa.Sentence(["hush"])))
 
 
 def test_a_subword_with_nothing_to_look_at_is_an_error():

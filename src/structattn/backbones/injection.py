@@ -59,8 +59,8 @@ class InjectedModel(nn.Module):
         description: the priors by name, for saving; ``None`` for priors given as objects.
 
     Raises:
-        ConfigError: if the model is a decoder or of a kind whose scores cannot be reached, or the bias did not reach
-            them.
+        ConfigError: if the model is a decoder, has priors already or is of a kind whose scores cannot be reached, or
+            the bias did not reach them.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -88,6 +88,11 @@ class InjectedModel(nn.Module):
             raise ConfigError(
                 f"priors cannot be injected into {type(model).__name__} as a decoder: expected an encoder"
             )
+        if any(isinstance(getattr(hook, "__self__", None), InjectedModel) for hook in _hooks_of(model)):
+            raise ConfigError(
+                f"this {type(model).__name__} has priors in its heads already: call remove() of its injected model "
+                "first, or load the model again"
+            )
         self.model = model
         self.prior = prior
         self.layers = tuple(layers)
@@ -106,17 +111,23 @@ class InjectedModel(nn.Module):
             self.remove()
             raise
 
-    def forward(self, texts: SubwordBatch | SentenceBatch | Sequence[Any], **inputs: Any) -> Any:
+    def forward(self, texts: SubwordBatch | SentenceBatch | Sequence[Any] | None = None, **inputs: Any) -> Any:
         """Run the model with the priors of these texts in its heads.
 
         Args:
-            texts: subwords; or sentences, pairs of sentences or a batch of sentences, if there is a tokenizer.
-            **inputs: whatever else the model takes, such as ``labels``.
+            texts: subwords; or if there is a tokenizer, sentences, texts, pairs of them or a batch of sentences.
+            **inputs: whatever else the model takes, such as ``labels``. A ``Trainer`` of transformers passes the texts
+                if its collator returns them as ``texts``.
 
         Raises:
+            ConfigError: without texts, as token ids do not say what the priors read; after ``remove``.
             MissingStructure: if a prior wants a tree that a sentence lacks.
             ValueError: if the prior allows a subword no key at all.
         """
+        if texts is None or isinstance(texts, Tensor) or "input_ids" in inputs:
+            raise self._without_texts()
+        if not self._hooks:
+            raise ConfigError("the priors of this model were removed: inject them again, or call its model")
         subwords = texts if isinstance(texts, SubwordBatch) else self.tokenize(texts)
         segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
         # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
@@ -125,14 +136,14 @@ class InjectedModel(nn.Module):
         with self._biased(bias), self._biased_in_checkpoints(bias):
             return self.model(input_ids=subwords.ids, attention_mask=mask, **segments, **inputs)
 
-    def tokenize(self, texts: "SentenceBatch | Sequence[Sentence | tuple[Sentence, ...]]") -> SubwordBatch:
-        """Sentences, or pairs of them, as subwords.
+    def tokenize(self, texts: "SentenceBatch | Sequence[Sentence | str | tuple[Sentence | str, ...]]") -> SubwordBatch:
+        """Sentences or texts, or pairs of them, as subwords.
 
         Args:
-            texts: a sentence each, or several that are read as one text; or a batch of sentences.
+            texts: a sentence or text each, or two that are read as one; or a batch of sentences.
 
         Raises:
-            ConfigError: without a tokenizer.
+            ConfigError: without a tokenizer, or for a text that is longer than the model can read.
         """
         if self.tokenizer is None:
             raise ConfigError("this model was injected without a tokenizer: pass tokenizer=, or subwords")
@@ -221,7 +232,7 @@ class InjectedModel(nn.Module):
         return weights
 
     def remove(self) -> nn.Module:
-        """Remove the priors, and return the model as it was before."""
+        """Remove the priors, and return the model as it was before; this object then refuses to be called."""
         for hook in self._hooks:
             hook.remove()
         self._hooks.clear()
@@ -280,7 +291,7 @@ class InjectedModel(nn.Module):
 
     def _add_mask(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if self._bias is None:
-            return None
+            raise self._without_texts()
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         states, mask = bound.arguments["hidden_states"], bound.arguments.get("attention_mask")
         allowed, bias = self._bias.allowed, self._bias.bias
@@ -293,6 +304,14 @@ class InjectedModel(nn.Module):
             added = (added + mask).clamp(min=torch.finfo(states.dtype).min)
         bound.arguments["attention_mask"] = mask if added is None else added
         return bound.args, bound.kwargs
+
+    def _without_texts(self) -> ConfigError:
+        names = ", ".join(sorted(set(self.prior.head_names)))
+        return ConfigError(
+            f"the priors ({names}) in the heads of this {type(self.model).__name__} read sentences, which token ids "
+            "lack: call injected([sentence, ...]), or injected.remove() for the model without priors; a Trainer takes "
+            "model=injected and a collator that returns {'texts': [sentence, ...], 'labels': ...}"
+        )
 
     def _test(self) -> None:
         """Allow only the first of two subwords as a key: both queries must then give the same output."""
@@ -317,6 +336,10 @@ class InjectedModel(nn.Module):
                     f"the bias did not reach the scores of layer {layer} of {type(model).__name__} "
                     f"({self.implementation}); this version of transformers is not supported"
                 )
+
+
+def _hooks_of(model: nn.Module) -> Iterator[Callable[..., Any]]:
+    return (hook for _, module in attention_modules(model) for hook in module._forward_pre_hooks.values())
 
 
 def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:

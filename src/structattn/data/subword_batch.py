@@ -16,7 +16,7 @@ from torch import Tensor
 
 from structattn.data.sentence_batch import SentenceBatch
 from structattn.data.tree_batch import assemble, register_batch, take_part
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, shown
 from structattn.syntax.sentence import Sentence
 from structattn.syntax.word_alignment import align_words
 
@@ -131,7 +131,7 @@ register_batch(SubwordBatch)
 
 
 def collate_subwords(
-    texts: Sequence[Sentence | tuple[Sentence, ...]],
+    texts: Sequence[Sentence | str | tuple[Sentence | str, ...]],
     tokenizer: Any,
     *,
     max_length: int | None = None,
@@ -144,7 +144,8 @@ def collate_subwords(
     works.
 
     Args:
-        texts: at least one sentence or tuple of one or two sentences; all texts have the same number of sentences.
+        texts: at least one sentence, or tuple of one or two; all have the same number of sentences. A string is split
+            into words by ``Sentence.from_text``.
         tokenizer: a fast tokenizer of transformers.
         max_length: maximum number of tokens of one text, special tokens included; ``None`` for no limit.
         truncation: truncate longer texts at their end, whatever the tokenizer's ``truncation_side`` (in a pair, the
@@ -153,6 +154,7 @@ def collate_subwords(
     Raises:
         ConfigError: if the tokenizer is not a fast one, or for a text that is too long; the message says which.
         ValueError: without any text, or for tuples of different sizes.
+        TypeError: for one text instead of a list, or what is neither a sentence nor a text.
 
     Example:
         >>> from tokenizers import Tokenizer, models, pre_tokenizers
@@ -165,7 +167,9 @@ def collate_subwords(
         ([[1, 0, 2]], [[0, 1, 2]])
     """
     check_tokenizer(tokenizer)
-    parts = [(text,) if isinstance(text, Sentence) else tuple(text) for text in texts]
+    if isinstance(texts, str | Sentence):
+        raise TypeError(f"expected a list of texts, got one: {shown(texts)}; put it into brackets, [...]")
+    parts = [_list_sentences(text, index) for index, text in enumerate(texts)]
     sizes = sorted({len(part) for part in parts})
     if len(sizes) != 1 or sizes[0] not in (1, 2):
         raise ValueError(f"collate_subwords expects texts of one sentence each or of two each, got sizes {sizes}")
@@ -198,6 +202,14 @@ def collate_subwords(
         is_cut=torch.tensor(is_cut),
         sentences=tuple(parts),
     )
+
+
+def _list_sentences(text: object, index: int) -> tuple[Sentence, ...]:
+    parts = tuple(text) if isinstance(text, tuple | list) else (text,)
+    for part in parts:
+        if not isinstance(part, Sentence | str):
+            raise TypeError(f"text {index}: expected a Sentence, a string or a pair of these, got {shown(part)}")
+    return tuple(Sentence.from_text(part) if isinstance(part, str) else part for part in parts)
 
 
 def check_tokenizer(tokenizer: Any) -> None:
