@@ -17,7 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build_from_config
@@ -172,11 +172,6 @@ class TaggingModel(TaskModel):
             "classifier": dataclasses.asdict(self.classifier_config),
             "trees": dataclasses.asdict(self.trees),
         }
-
-    def write_files(self, folder: Path) -> dict[str, Any]:
-        """Write the vocabulary and the files of the encoder; return the configuration."""
-        write_vocabulary(self.vocabulary, folder / VOCABULARY)
-        return {**self.config, **self.encoder.write_files(folder)}
 
     def distribution(self, batch: TagBatch) -> LinearChainCRF:
         """The distribution over the tags of each sentence.
