@@ -22,23 +22,11 @@ class SequencePrior(Prior):
     """A prior that is a function of the offset ``key - query`` only.
 
     A subclass has a ``name``, which must tell apart instances with different options, and ``offset_bias``.
-
-    Example:
-        >>> class Next(SequencePrior):
-        ...     name = "next"
-        ...     def offset_bias(self, offset):
-        ...         return AttentionBias((offset == 1)[None, None])
-        >>> Next().offset_bias(torch.tensor([[0, 1], [-1, 0]])).allowed[0, 0].tolist()
-        [[False, True], [False, False]]
     """
 
     @abstractmethod
     def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
-        """The value for a matrix of offsets, shape ``(1, 1, query, key)``.
-
-        Args:
-            offset: ``key - query``, in words.
-        """
+        """The value for a matrix of offsets ``key - query``, in words, shape ``(1, 1, query, key)``."""
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """The value for this batch's number of words, shape ``(1, 1, query, key)``."""
