@@ -190,3 +190,18 @@ def test_a_real_model() -> None:
     assert vectors.known.tolist() == [False, False, True, True, True, True]
     dog, puppy, tax = vectors.matrix[2:5]
     assert torch.cosine_similarity(dog, puppy, dim=0) > torch.cosine_similarity(dog, tax, dim=0)
+
+
+@pytest.mark.parametrize("size", [0.5, 1.0, 30.0])
+def test_scaled_vectors_have_the_size_and_the_same_directions(glove: Path, size: float) -> None:
+    vectors = load_vectors(glove, WORDS, generator=seeded())
+    scaled = vectors.scaled(size)
+    assert scaled.matrix[scaled.known].square().mean().sqrt().item() == pytest.approx(size)
+    factor = scaled.matrix[2, 0] / vectors.matrix[2, 0]
+    torch.testing.assert_close(scaled.matrix, vectors.matrix * factor)
+
+
+def test_a_table_without_any_known_vector_keeps_its_size(tmp_path: Path) -> None:
+    (tmp_path / "a.txt").write_text("whale 1 2 3\n", encoding="utf-8")
+    vectors = load_vectors(tmp_path / "a.txt", WORDS, generator=seeded())
+    assert torch.equal(vectors.scaled(0.5).matrix, vectors.matrix)

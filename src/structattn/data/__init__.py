@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from structattn.data.treebank.writing import write_examples
     from structattn.data.vocabulary import Vocabulary
     from structattn.data.word_relations import word_relation
-    from structattn.data.word_vectors import PretrainedVectors, load_vectors
+    from structattn.data.word_vectors import load_vectors
 
 __all__ = [
     "CARDS",
@@ -28,7 +28,6 @@ __all__ = [
     "Example",
     "ModelCard",
     "PhraseTrees",
-    "PretrainedVectors",
     "RelationKind",
     "SentenceBatch",
     "SubwordBatch",

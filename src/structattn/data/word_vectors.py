@@ -38,38 +38,18 @@ _TABLES = (
 
 @dataclass(frozen=True, eq=False)
 class PretrainedVectors:
-    """The initial embedding table of a vocabulary.
+    """The initial embedding table of a vocabulary: zero for padding and the unknown word.
 
-    Attributes:
-        matrix: one row per word id; rows 0 and 1 (padding, unknown) are zero.
-        known: which words had a vector; the others are random.
-
-    Example:
-        >>> import pathlib, tempfile
-        >>> path = pathlib.Path(tempfile.mkdtemp()) / "two.txt"
-        >>> _ = path.write_text("dog 1 2\\ncat 3 4\\n")
-        >>> vectors = load_vectors(path, Vocabulary(["cat", "emu"]), generator=torch.Generator().manual_seed(0))
-        >>> vectors.matrix[2].tolist(), vectors.known.tolist()
-        ([3.0, 4.0], [False, False, True, False])
+    ``known`` says which words had a vector; the vectors of the others are random.
     """
 
     matrix: Float32[Tensor, "word dim"]
     known: Bool[Tensor, " word"]
 
     def scaled(self, size: float) -> "PretrainedVectors":
-        """All vectors multiplied by one number, so that the elements of the known ones have this root mean square.
-
-        Tables differ: GloVe's 50-dimensional vectors have .7, the input embeddings of a small BERT .06, and a network
-        that is initialised for inputs around 1 learns an order of magnitude more slowly from the latter.
-
-        Args:
-            size: the root mean square.
-
-        Example:
-            >>> vectors = PretrainedVectors(torch.tensor([[0.0], [0.0], [3.0]]), torch.tensor([False, False, True]))
-            >>> vectors.scaled(0.5).matrix[2]
-            tensor([0.5000])
-        """
+        """All vectors multiplied by one number, so that the elements of the known ones have this root mean square."""
+        # Tables differ: GloVe's 50-dimensional vectors have .7, the input embeddings of a small BERT .06, and a network
+        # that is initialised for inputs around 1 learns an order of magnitude more slowly from the latter.
         present = self.matrix[self.known].square().mean().sqrt()
         return PretrainedVectors(self.matrix * (size / present) if present > 0 else self.matrix, self.known)
 
