@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import json
+import re
 from pathlib import Path
 from typing import Any
 
@@ -359,6 +360,24 @@ def test_a_picture_has_the_words(kind: str, what: str, folder: Path) -> None:
         assert svg.startswith("<svg")
         assert all(word in svg for word in ("barks", "loudly")) or kind in ("translation", "backbone")
         assert model.task.arity == 1 or "wash" in svg
+
+
+def test_only_the_heads_that_are_named_are_drawn_on_the_scale_of_all() -> None:
+    model = words_model("ms_san")
+    answers = Answers({"mine": model})
+    (entry,) = answers.ask(request("look", model))["looks"]
+    name = next(part["name"] for part in entry["maps"] if part["kind"] == "attention")
+    keys = [f"mine/{name}/0/{number}" for number in range(6)]
+    pictures = []
+    for heads in (None, keys, keys[2:3], ["mine/nothing/0/0"]):
+        reply = answers.ask(request("draw", model, figure={"what": "heads", "format": "svg", "heads": heads}))
+        pictures.append(base64.b64decode(reply["data"]).decode() if "data" in reply else reply["error"]["message"])
+    every, named, one, none = pictures
+    assert every == named
+    assert (every.count("sa-cells sa-s-paper"), one.count("sa-cells sa-s-paper")) == (6, 1)
+    scales = [re.findall(r'font-size="10"[^>]*>([\d.]+)<', svg) for svg in (every, one)]
+    assert scales[0][-3:] == scales[1][-3:]
+    assert none.startswith(f"figure.heads: expected some of {keys[0]}")
 
 
 def test_a_change_is_drawn_and_no_change_is_none() -> None:

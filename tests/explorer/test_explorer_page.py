@@ -76,7 +76,7 @@ def test_colours_are_those_of_the_figures() -> None:
         for colours in (colour_map.light, colour_map.dark):
             stops = " ".join(colour.removeprefix("#") for colour in colours[:: LEVELS // 16])
             assert f'"{stops}"' in SCRIPT
-    for role in ("paper", "ink", "soft", "rule", "hatch", "chip", "mark"):
+    for role in ("paper", "ink", "soft", "rule", "hatch", "chip", "raises", "lowers", "edit", "accent", "error"):
         for shade in INKS[role]:
             assert f'{role}: "{shade}"' in SCRIPT
 

@@ -12,7 +12,7 @@ from explorer_pages import attention, boot, missing, opened, packed, sentence, w
 pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 
-@pytest.mark.parametrize("what", ["Dependency tree", "Heads", "Latent trees"])
+@pytest.mark.parametrize("what", ["Dependency tree", "Head", "Latent trees"])
 def test_what_a_frozen_page_exports_has_its_words_as_text(chromium: Any, tmp_path: Path, what: str) -> None:
     words = ["الكلاب", "<b>&", "犬"]
     weights = np.full((1, 3, 3), 1 / 3)
@@ -22,7 +22,7 @@ def test_what_a_frozen_page_exports_has_its_words_as_text(chromium: Any, tmp_pat
         for form in ("SVG", "PNG"):
             page.locator("summary", has_text="Export").click()
             with page.expect_download() as download:
-                page.get_by_role("button", name=f"{what} as {form}").click()
+                page.get_by_role("button", name=f"{what} as {form}", exact=True).click()
             download.value.save_as(tmp_path / form)
     found = ElementTree.fromstring((tmp_path / "SVG").read_text())
     texts = [element.text for element in found.iter("{http://www.w3.org/2000/svg}text")]

@@ -101,7 +101,7 @@ def test_a_new_root_turns_the_path_round_and_flips_the_answer(chromium: Any) -> 
         tree = DependencyTree(HEADS, TREE["labels"]).rerooted(4)
         found = explorer(page, "[app.state.sentences[0].heads, app.state.sentences[0].labels]")
         assert found == [list(tree.heads), list(tree.labels or ())]
-        assert page.locator(".classes").inner_text().split()[:4] == ["singular", "80.0%", "+70.0", "plural"]
+        assert page.locator(".classes").inner_text().split()[:5] == ["singular", "80.0%", "+70.0", "points", "plural"]
 
 
 def test_phrases_are_added_renamed_and_deleted(chromium: Any) -> None:

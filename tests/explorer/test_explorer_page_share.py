@@ -127,10 +127,11 @@ def test_by_keyboard_alone_a_picture_is_exported(chromium: Any, tmp_path: Any) -
         page.get_by_role("button", name="Change").click()
         page.locator("summary", has_text="Export").click()
         with page.expect_download() as download:
-            page.get_by_role("button", name="Heads as PNG").click()
+            page.get_by_role("button", name="All heads as PNG").click()
         download.value.save_as(tmp_path / "heads.png")
     asked = json.loads((tmp_path / "heads.png").read_text())
-    assert asked == {"what": "heads", "format": "png", "scale": "shared", "before": [TREE]}
+    keys = ["toy/attention/0/0", "toy/attention/0/1"]
+    assert asked == {"what": "heads", "format": "png", "scale": "shared", "heads": keys, "before": [TREE]}
 
 
 def test_a_link_holds_the_state_after_its_sign_and_sends_none_of_it(chromium: Any) -> None:

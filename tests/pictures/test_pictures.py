@@ -1,5 +1,6 @@
 """Pictures: well-formed, complete, self-contained, deterministic; sizes and colours against numbers made by hand."""
 
+import colorsys
 import itertools
 import math
 import random
@@ -12,12 +13,13 @@ from itertools import pairwise
 import pytest
 
 from structattn import pictures
-from structattn.pictures import Arc, Limits, Names, Panel, Series
+from structattn.pictures import Arc, Limits, Names, Panel, Series, cells
 from structattn.pictures.axes import nice_ticks
 from structattn.pictures.colours import DIVERGING, INKS, LEVELS, SEQUENTIAL, ColourMap, luminance
 from structattn.pictures.heatmap import gate_image
 from structattn.pictures.html_page import Section, code, figure, side_by_side
 from structattn.pictures.svg import shorten, text_width
+from structattn.pictures.tree_pictures import edited_tree
 from structattn.syntax import ConstituencyTree, DependencyTree
 
 WORDS = ["Two", "kids", "at", "a", "ballgame", "wash", "their", "hands"]
@@ -140,7 +142,7 @@ def test_a_grid_draws_every_panel_on_one_scale_and_marks_cells() -> None:
     for text in ("heads", "forward · word", "backward · none", "syntactic head"):
         assert text in svg
     # One outline in the panel, one in the legend.
-    assert svg.count(f'stroke="{INKS["mark"][0]}"') == 2
+    assert len(re.findall('<rect[^>]*stroke="#ffffff"[^>]*><rect[^>]*stroke="#14171c"', svg.replace("/>", ">"))) == 2
 
 
 def test_labels_that_all_panels_share_stand_once() -> None:
@@ -276,8 +278,8 @@ def test_two_trees_are_compared_arc_by_arc() -> None:
     assert len(_of_class(root, "sa-arc")) == 16
     assert ">predicted<" in svg
     assert ">6 of 8 agree<" in svg
-    assert sum(path.get("stroke") == INKS["mark"][0] for path in root.iter(f"{SVG}path")) == 2
-    assert sum(path.get("stroke") == INKS["series0"][0] for path in root.iter(f"{SVG}path")) == 2
+    assert sum(path.get("stroke") == INKS["series3"][0] for path in root.iter(f"{SVG}path")) == 2
+    assert sum(path.get("stroke") == INKS["series2"][0] for path in root.iter(f"{SVG}path")) == 2
 
 
 @pytest.mark.parametrize(
@@ -523,9 +525,41 @@ def test_letters_can_be_read_on_every_colour_in_both_themes() -> None:
             light, dark = INKS[scale.text_role(value)]
             assert _contrast(light, scale.colours.light[level]) > 4
             assert _contrast(dark, scale.colours.dark[level]) > 4
-    for role in ("ink", "soft", "mark", *(f"series{i}" for i in range(6))):
+    for role in ("ink", "soft", "raises", "lowers", "edit", "accent", "error", *(f"series{i}" for i in range(6))):
         assert _contrast(INKS[role][0], INKS["paper"][0]) > 4.5
         assert _contrast(INKS[role][1], INKS["paper"][1]) > 4.5
+
+
+def test_an_outline_is_seen_on_every_colour_in_both_themes() -> None:
+    outline = re.findall(r'stroke="(#\w+)"', cells.outline(0, 0, 20))
+    assert outline == [INKS["white"][0], INKS["black"][0]] == [INKS["white"][1], INKS["black"][1]]
+    for colours in (SEQUENTIAL, DIVERGING):
+        for shade in (*colours.light, *colours.dark):
+            assert max(_contrast(line, shade) for line in outline) >= 3
+
+
+def test_orange_raises_and_blue_lowers() -> None:
+    """The inks of signed numbers have the hues of the ends of the diverging map, and no other ink has them."""
+
+    def hue(colour: str) -> float:
+        return 360 * colorsys.rgb_to_hsv(*(int(colour[i : i + 2], 16) / 255 for i in (1, 3, 5)))[0]
+
+    for theme, shades in enumerate((DIVERGING.light, DIVERGING.dark)):
+        for role, end in (("lowers", shades[LEVELS // 4]), ("raises", shades[-LEVELS // 4])):
+            assert abs(hue(INKS[role][theme]) - hue(end)) < 15
+            for other in ("edit", "accent", "error"):
+                assert abs(hue(INKS[role][theme]) - hue(INKS[other][theme])) > 25
+
+
+def test_an_edited_tree_has_its_new_arcs_thick_and_its_former_arcs_dashed() -> None:
+    before, after = DependencyTree([2, 3, 0, 3]), DependencyTree([2, 3, 0, 1])
+    root = ET.fromstring(edited_tree(WORDS[:4], after, before))
+    lines = [arc[1] for arc in _of_class(root, "sa-arc")]
+    drawn = sorted((line.get("stroke") or "", line.get("stroke-dasharray") or "") for line in lines)
+    assert drawn == sorted([(INKS["soft"][0], "")] * 3 + [(INKS["edit"][0], ""), (INKS["soft"][0], "4 3")])
+    assert {"edited", "before"} <= {text.text for text in root.iter(f"{SVG}text")}
+    renamed = edited_tree(["a"], DependencyTree([0], ["root"]), DependencyTree([0], ["dep"]))
+    assert ("stroke-dasharray" in renamed, ">before<" in renamed, ">edited<" in renamed) == (False, False, True)
 
 
 def test_every_class_that_is_used_has_a_rule_for_dark_screens() -> None:

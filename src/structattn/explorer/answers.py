@@ -239,7 +239,8 @@ class Answers:
         figure = request.figure
         originals = self.looks(request.models, figure.originals) if figure.originals else None
         looks = self._run(example, request.models)
-        content = encode(draw(figure.picture, looks, originals=originals, by_row=figure.by_row), figure.format)
+        svg = draw(figure.picture, looks, originals=originals, by_row=figure.by_row, heads=figure.heads)
+        content = encode(svg, figure.format)
         return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
 
     def _answer_each(self, do: str, example: Example) -> dict[str, Any]:

@@ -5,22 +5,37 @@ from dataclasses import replace
 
 from torch import Tensor
 
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, shown
 from structattn.explorer.protocol import PICTURES
 from structattn.inspection import AttentionMap, Look
 from structattn.inspection.sentence_figures import HEAD_MARKS, attention_panels, latent_tree_figure, pooling_figure
 from structattn.pictures import Limits, Panel, constituency_tree, dependency_tree, heatmap_grid
 from structattn.pictures.svg import stack
+from structattn.pictures.tree_pictures import edited_tree
 from structattn.syntax import Sentence
 
 Looks = Mapping[str, Look]
 
 
-def draw(picture: str, looks: Looks, *, originals: Looks | None = None, by_row: bool = False) -> str:
-    """One picture of what models, by their names, computed for the same sentences; see ``draw_all``."""
+def draw(
+    picture: str,
+    looks: Looks,
+    *,
+    originals: Looks | None = None,
+    by_row: bool = False,
+    heads: Sequence[str] | None = None,
+) -> str:
+    """One picture of what models, by their names, computed for the same sentences; see ``draw_all``.
+
+    Of heads only some are drawn, if they are named, on the scale of all: ``model/module/sentence/number``.
+    """
     if picture not in PICTURES:
         raise ConfigError(f"unknown picture {picture!r}; known: {', '.join(PICTURES)}")
-    drawn = draw_all(looks, originals=originals, by_row=by_row, pictures=[picture])
+    if heads is not None and picture == "heads":
+        parts = _draw_heads(looks, originals or {}, by_row=by_row, selected=heads)
+        drawn = {picture: parts[0]} if parts else {}
+    else:
+        drawn = draw_all(looks, originals=originals, by_row=by_row, pictures=[picture])
     if not drawn:
         raise ConfigError(f"expected {_CONTENTS[picture]}, got {' and '.join(looks)} without")
     return drawn[picture]
@@ -43,21 +58,30 @@ def draw_all(
     return drawn
 
 
-def _draw_heads(looks: Looks, originals: Looks, *, by_row: bool) -> list[str]:
+def _draw_heads(looks: Looks, originals: Looks, *, by_row: bool, selected: Sequence[str] | None = None) -> list[str]:
     panels: list[Panel] = []
+    keys: list[str] = []
     for name, look in looks.items():
         maps = _select_maps(look, "attention")
         if originals:
             maps = _subtract(maps, _select_maps(originals[name], "attention"))
         numbers = [part.index for part in maps for _ in part.head_names]
+        keys += [f"{name}/{part.name}/{part.index}/{head}" for part in maps for head in range(len(part.head_names))]
         for number, panel in zip(numbers, attention_panels(maps), strict=True):
             titles = [name] if len(looks) > 1 else []
             titles += [f"sentence {number + 1}"] if len(look.example.sentences) > 1 else []
             panels.append(replace(panel, title=": ".join([*titles, panel.title])))
     if not panels:
         return []
-    limits = Limits(diverging=True) if originals else Limits()
+    scale = Limits(diverging=bool(originals)).scale(
+        value for panel in panels for row in panel.matrix() for value in row
+    )
+    limits = Limits(scale.minimum, scale.maximum, diverging=bool(originals))
     names = replace(HEAD_MARKS, values="change of weight") if originals else HEAD_MARKS
+    if selected is not None:
+        panels = [panel for key, panel in zip(keys, panels, strict=True) if key in selected]
+        if not panels:
+            raise ConfigError(f"figure.heads: expected some of {', '.join(keys)}, got {shown(list(selected))}")
     return [heatmap_grid(panels, columns=3, limits=limits, names=names, by_row=by_row and not originals)]
 
 
@@ -88,13 +112,9 @@ def _draw_pooling(looks: Looks, originals: Looks) -> list[str]:
 def _draw_trees(looks: Looks, originals: Looks) -> list[str]:
     pairs = zip(_sentences(looks), _sentences(originals or looks), strict=True)
     return [
-        dependency_tree(
-            now.words,
-            now.dependency,
-            tags=now.tags,
-            other=None if now.dependency == then.dependency else then.dependency,
-            names=("now", "before"),
-        )
+        dependency_tree(now.words, now.dependency, tags=now.tags)
+        if then.dependency in (None, now.dependency)
+        else edited_tree(now.words, now.dependency, then.dependency, tags=now.tags)
         for now, then in pairs
         if now.dependency is not None
     ]

@@ -61,6 +61,9 @@ function short(value, digits = 3) {
 }
 const signed = (value, digits) => (value > 0 ? "+" : "") + short(value, digits);
 
+/** A difference of two answers: in points of a probability, or of a score. */
+const difference = (value, isScore) => (isScore ? signed(value, 2) : `${signed(100 * value, 1)} points`);
+
 // ------------------------------------------------------------------------------------------------------------- trees
 // Twins of `DependencyTree.moved`, `.rerooted`, `ConstituencyTree.with_phrase`: they refuse an edit before any request.
 
@@ -146,6 +149,7 @@ const PALETTES = {
   },
 };
 
+// Orange is what raises or supports, blue what lowers or opposes, as at the ends of the diverging palette.
 const INKS = {
   light: {
     paper: "#ffffff",
@@ -155,8 +159,12 @@ const INKS = {
     rule: "#d5dae0",
     hatch: "#b4bbc4",
     chip: "#f1f4f7",
-    mark: "#c2410c",
-    accent: "#2b5fa8",
+    border: "#848d99",
+    raises: "#b8520f",
+    lowers: "#2b5fa8",
+    edit: "#8a3a8f",
+    accent: "#12766a",
+    error: "#a1283f",
   },
   dark: {
     paper: "#14171c",
@@ -166,8 +174,12 @@ const INKS = {
     rule: "#39404a",
     hatch: "#4a525d",
     chip: "#21262d",
-    mark: "#fb923c",
-    accent: "#6fb1f0",
+    border: "#6f7883",
+    raises: "#f0a15c",
+    lowers: "#6fb1f0",
+    edit: "#d79be0",
+    accent: "#4cc9b0",
+    error: "#f08a9b",
   },
 };
 
@@ -243,7 +255,9 @@ function dress(element, attributes, children) {
     if (key.startsWith("on")) element.addEventListener(key.slice(2), value);
     else element.setAttribute(key, value === true ? "" : value);
   }
-  element.append(...children.flat().filter((child) => child !== null && child !== undefined && child !== false));
+  element.append(
+    ...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false),
+  );
   return element;
 }
 
@@ -417,6 +431,7 @@ function joined(heads, before) {
 
 // -------------------------------------------------------------------------------------------------------------- arcs
 
+const LEAST_REACH = 0.05; // influence below five points has no full bar
 const WORD = 15;
 const LABEL = 11;
 
@@ -571,7 +586,7 @@ function treeArcs(sentence, before) {
   const arcs = sentence.heads.map((head, to) => {
     const label = sentence.labels?.[to];
     const other = known && (known.heads[to] !== head || known.labels?.[to] !== label);
-    return arc(head, to, label, other ? { role: "mark", width: 2.4 } : {});
+    return arc(head, to, label, other ? { role: "edit", width: 2.4 } : {});
   });
   const gone = known
     ? known.heads.map((head, to) => [head, to]).filter(([head, to]) => head !== sentence.heads[to])
@@ -686,13 +701,20 @@ function paintHead(canvas, head, { scale, change, perRow, theme, room, sentences
     });
   context.drawImage(pixels(rows, columns, colours), 0, 0, canvas.width, canvas.height);
   context.globalCompositeOperation = "source-over";
-  if (cell >= FRAME) {
-    context.strokeStyle = INKS[theme].mark;
-    context.lineWidth = Math.max(1, ratio);
+  if (cell >= FRAME)
     for (const [row, column] of syntacticCells(head, sentences))
-      context.strokeRect(column * cell + 0.5, row * cell + 0.5, cell - 1, cell - 1);
-  }
+      for (const [colour, width, inset] of outlineOf(cell, Math.max(1, Math.round(ratio)))) {
+        context.strokeStyle = colour;
+        context.lineWidth = width;
+        context.strokeRect(column * cell + inset, row * cell + inset, cell - 2 * inset, cell - 2 * inset);
+      }
   return cell / ratio;
+}
+
+/** The lines of a frame, as in `pictures/cells.py`: a dark one in a light one, so that it is seen on every colour. */
+function outlineOf(cell, line = 1) {
+  const lines = ["#ffffff", "#14171c", ...(cell < 10 * line ? [] : ["#ffffff"])];
+  return lines.map((colour, i) => [colour, line, (i + 0.5) * line]); // on whole pixels, so that neither is blurred
 }
 
 /** Cells in which a word, or a token of it, attends to its syntactic head, if it may. */
@@ -1308,13 +1330,13 @@ class Bar {
   export() {
     const { app } = this;
     const formats = app.live ? ["svg", "png", "pdf"] : ["svg", "png"];
-    const row = ([what, label]) =>
+    const row = ([what, label, , heads]) =>
       make(
         "div",
         { class: "group" },
         make("span", { class: "soft" }, label),
         formats.map((format) =>
-          button(format.toUpperCase(), () => exportPicture(app, what, format), {
+          button(format.toUpperCase(), () => exportPicture(app, what, format, heads), {
             "aria-label": `${label} as ${format.toUpperCase()}`,
           }),
         ),
@@ -1509,7 +1531,7 @@ class Trees {
   startDrag(start, number, from, centres, words) {
     const { app } = this;
     const box = words.getBoundingClientRect();
-    const line = drawn("path", { fill: "none", stroke: "var(--mark)", "stroke-width": 2 });
+    const line = drawn("path", { fill: "none", stroke: "var(--edit)", "stroke-width": 2 });
     const svg = words.previousSibling;
     const under = (event) => app.root.elementFromPoint(event.clientX, event.clientY)?.closest?.("[data-word]");
     const move = (event) => {
@@ -1616,9 +1638,19 @@ class Trees {
 
   // Bars and brackets ...............................................................................................
 
+  /** All bars have one scale, so that those of words, arcs, sentences and models can be compared. */
+  get reach() {
+    const { app } = this;
+    const values = [...app.wanted].flatMap((what) =>
+      app.state.models.flatMap((model) => app.extra(what, model)?.values.flat() ?? []),
+    );
+    return Math.max(LEAST_REACH, ...values.map((value) => Math.abs(value ?? 0)));
+  }
+
   bars(number, centres, widths) {
     const { app } = this;
     const rows = [];
+    const { reach } = this;
     for (const [what, title] of [
       ["influence", "influence of each word on the prediction"],
       ["arcs", "influence of each arc, under its dependent, on the prediction"],
@@ -1627,13 +1659,13 @@ class Trees {
         const found = app.wanted.has(what) ? app.extra(what, model) : null;
         const values = found?.values[number];
         if (!values) continue;
-        const limit = Math.max(...values.map((value) => Math.abs(value ?? 0)), 1e-9);
+        const isScore = app.now?.find(({ look }) => look.model === model)?.look.answer?.label === null;
         const bars = values.map((value, i) => {
           const bar = make("i", {
             class: (value ?? 0) < 0 ? "bar-down" : "bar-up",
-            title: value === null ? "not defined" : signed(value),
+            title: value === null ? "not defined" : difference(value, isScore),
           });
-          const height = (18 * Math.abs(value ?? 0)) / limit;
+          const height = (18 * Math.abs(value ?? 0)) / reach;
           Object.assign(bar.style, {
             left: `${centres[i] - Math.min(widths[i] / 2, 9)}px`,
             width: `${Math.min(widths[i], 18)}px`,
@@ -1642,10 +1674,9 @@ class Trees {
           });
           return bar;
         });
-        const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${signed(
-          values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0),
-          2,
-        )}`;
+        const largest = values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0);
+        const end = isScore ? short(reach, 2) : `${short(100 * reach, 1)} points`;
+        const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${difference(largest, isScore)}, full height ${end}`;
         rows.push(
           make("div", { class: "bars", role: "img", "aria-label": note }, bars),
           make("div", { class: "bars-note" }, make("span", {}, note)),
@@ -1940,14 +1971,14 @@ class Answers {
     const changed = before !== undefined && Math.abs(share - before) >= 5e-4;
     if (this.app.isEdited && before !== undefined) {
       const tick = make("b");
-      tick.style.insetInlineStart = `${100 * before}%`;
+      tick.style.insetInlineStart = `calc(${before} * (100% - 2px))`; // inside the box at 0 and at 1
       bar.append(tick);
     }
     return [
       make(first ? "strong" : "span", { class: "class" }, isolated(label)),
       bar,
       make("span", { class: "number" }, `${(100 * share).toFixed(1)}%`),
-      make("span", { class: "number soft" }, changed ? signed(100 * (share - before), 1) : ""),
+      make("span", { class: "number soft" }, changed ? difference(share - before, false) : ""),
     ];
   }
 }
@@ -2460,13 +2491,13 @@ class Strips {
 
   strip(head) {
     const units = head.kind === "gate" ? head.rows : head.columns;
-    const top = head.kind === "gate" ? 1 : Math.max(...head.values, 1e-9);
+    const top = head.kind === "gate" ? 1 : Math.max(...head.values, ...(head.before ?? []), 1e-9);
     const bars = units.map((unit, i) => {
       const bar = make("i");
       bar.style.height = `${(30 * Math.max(head.values[i], 0)) / top}px`;
       const before = head.before && Math.abs(head.before[i] - head.values[i]) >= 5e-4;
       const tick = before ? make("b") : "";
-      if (before) tick.style.bottom = `${(30 * head.before[i]) / top}px`;
+      if (before) tick.style.bottom = `${(28 * head.before[i]) / top}px`; // of 30, as it is 2 high
       const said = `${short(head.values[i])}${before ? `, before ${short(head.before[i])}` : ""}`;
       return make(
         "span",
@@ -2483,7 +2514,7 @@ class Strips {
         "figcaption",
         {},
         isolated(title),
-        make("span", { class: "soft" }, head.kind === "gate" ? " from 0 to 1" : ` largest ${short(top)}`),
+        make("span", { class: "soft" }, head.kind === "gate" ? " from 0 to 1" : ` full height ${short(top)}`),
       ),
       make("div", { class: "units", role: "list" }, bars),
     );
@@ -2683,12 +2714,17 @@ function save(name, type, content) {
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
-/** What can be exported now: [its name in a request, its name in the menu]. */
+/** What can be exported now: [its name in a request, its name in the menu, which heads]. */
 function exportable(app) {
   const { sentences } = app.state;
+  const heads = app.matrices.attention.flat();
+  const chosen = app.matrices.chosen();
+  const ofMoved = heads.filter((head) => head.moved > MOVED);
   const pictures = [
     ["tree", "Dependency tree", sentences.some((sentence) => sentence.heads)],
-    ["heads", "Heads", app.matrices.attention.flat().length],
+    ["heads", "Chosen head", heads.length > 1, chosen && [chosen]],
+    ["heads", "Heads that moved", ofMoved.length && ofMoved.length < heads.length, ofMoved],
+    ["heads", heads.length > 1 ? "All heads" : "Head", heads.length, heads],
     ["latent", "Latent trees", app.now?.some(({ look }) => look.latent.some(Boolean))],
     ["phrases", "Phrases", app.live && sentences.some((sentence) => sentence.phrases?.length)],
     ["pooling", "Pooling", app.live && app.heads.flat().some((head) => head.kind === "pooling")],
@@ -2697,18 +2733,18 @@ function exportable(app) {
 }
 
 /** A live explorer draws in Python, as `structattn plot --state` does; a frozen page draws itself. */
-async function exportPicture(app, what, format) {
+async function exportPicture(app, what, format, heads) {
   const types = { svg: "image/svg+xml", png: "image/png", pdf: "application/pdf" };
   try {
     if (app.live) {
-      const { type, data } = await app.request("draw", { figure: { what, format, ...since(app, what) } });
+      const { type, data } = await app.request("draw", { figure: { what, format, ...since(app, what, heads) } });
       save(
         `structattn-${what}.${format}`,
         type,
         Uint8Array.from(atob(data), (letter) => letter.charCodeAt(0)),
       );
     } else {
-      const svg = pictureOf(app, what);
+      const svg = pictureOf(app, what, heads);
       save(`structattn-${what}.${format}`, types[format], format === "svg" ? svg : await rasterised(svg));
     }
     app.say(`Saved structattn-${what}.${format}.`);
@@ -2718,21 +2754,24 @@ async function exportPicture(app, what, format) {
 }
 
 /** What a picture is compared with, as on the page: former arcs always, former weights where their change is shown. */
-const since = (app, what) => {
+const since = (app, what, heads) => {
   const compared = app.isEdited && (what === "tree" || (what === "heads" && app.view.mode === "change"));
-  return { ...(what === "heads" ? { scale: app.view.scale } : {}), ...(compared ? { before: app.state.before } : {}) };
+  const ofHeads = what === "heads" ? { scale: app.view.scale, heads: heads.map((head) => head.key) } : {};
+  return { ...ofHeads, ...(compared ? { before: app.state.before } : {}) };
 };
 
 const onPaper = (role) => INKS.light[role];
 
 /** What is shown, as one SVG document on light paper. */
-function pictureOf(app, what) {
+function pictureOf(app, what, heads) {
   const parts = {
     tree: () => app.state.sentences.map((sentence, i) => treePicture(sentence, app.state.before[i])),
-    heads: () => [headsPicture(app)],
+    heads: () => [headsPicture(app, heads)],
     latent: () =>
       app.now.flatMap(({ look, sentences }) =>
-        look.latent.map((tree, i) => latentPicture(tree, sentences[i], app.view.threshold, onPaper)),
+        look.latent.flatMap((tree, i) =>
+          tree ? [latentPicture(tree, sentences[i], app.view.threshold, onPaper)] : [],
+        ),
       ),
   }[what]();
   const margin = 16;
@@ -2767,77 +2806,81 @@ function treePicture(sentence, before) {
   );
 }
 
-/** The heads that are shown, side by side; the words are written at the first of each row. */
-function headsPicture(app) {
+/** Some heads side by side, each with its model, its words and its axes; below, what colours and marks mean. */
+function headsPicture(app, heads) {
   const change = app.view.mode === "change" && app.isEdited;
-  const heads = app.matrices.shown.flat();
-  const scale = new Scale(largest(heads, change), change, "light");
+  const scale = new Scale(largest(app.matrices.shown.flat(), change), change, "light");
+  const perRow = app.view.scale === "row";
+  const { sentences, models } = app.state;
   const longest = Math.max(...heads.map((head) => Math.max(head.rows.length, head.columns.length)));
   const cell = clamp(Math.floor(260 / longest), 2, 18);
   const names =
-    Math.max(...heads.flatMap((head) => [...head.rows, ...head.columns].map((unit) => textWidth(unit.text, 10)))) + 8;
-  const [wide, high] = [
-    Math.max(longest * cell, ...heads.map((head) => 1.15 * textWidth(head.title, 12))) + 18,
-    longest * cell + 30,
-  ];
-  const perRow = clamp(Math.floor(1000 / wide), 1, heads.length);
+    cell < 8
+      ? 0
+      : 8 +
+        Math.max(...heads.flatMap((head) => [...head.rows, ...head.columns].map((unit) => textWidth(unit.text, 10))));
+  const titles = heads.map((head) => (models.length > 1 ? `${head.model}: ${head.title}` : head.title));
+  const wide = Math.max(names + longest * cell, ...titles.map((title) => 1.15 * textWidth(title, 12))) + 22;
+  const high = 22 + names + longest * cell + 22;
+  const across = clamp(Math.floor(1000 / wide), 1, heads.length);
+  const write = (content, attributes) =>
+    drawn("text", { "font-size": 10, fill: onPaper("ink"), ...attributes }, content);
   const panels = heads.map((head, i) => {
-    const [x, y] = [names + (i % perRow) * wide, (cell >= 8 ? names : 0) + Math.floor(i / perRow) * high];
+    const left = (i % across) * wide;
+    const top = Math.floor(i / across) * high;
+    const column = (unit, j) =>
+      write(unit.text, { transform: `translate(${names + (j + 0.75) * cell} ${18 + names})rotate(-90)` });
+    const row = (unit, j) =>
+      write(unit.text, { x: names - 4, y: 22 + names + (j + 0.75) * cell, "text-anchor": "end" });
     return drawn(
       "g",
-      { transform: `translate(${x} ${y})` },
-      drawn("text", { x: 0, y: 14, "font-size": 12, "font-weight": 700, fill: onPaper("ink") }, head.title),
+      { transform: `translate(${left} ${top})` },
+      write(titles[i], { y: 12, "font-size": 12, "font-weight": 700 }),
+      names ? [head.columns.map(column), head.rows.map(row)] : [],
       drawn(
         "g",
-        { transform: "translate(0 20)" },
-        headCells(head, { scale, change, cell, perRow: app.view.scale === "row", sentences: app.state.sentences }),
-        i % perRow || cell < 8
-          ? []
-          : head.rows.map((unit, row) =>
-              drawn(
-                "text",
-                { x: -4, y: (row + 0.75) * cell, "font-size": 10, "text-anchor": "end", fill: onPaper("ink") },
-                unit.text,
-              ),
-            ),
-        i >= perRow || cell < 8
-          ? []
-          : head.columns.map((unit, column) =>
-              drawn(
-                "text",
-                {
-                  "font-size": 10,
-                  fill: onPaper("ink"),
-                  transform: `translate(${(column + 0.75) * cell} -22)rotate(-90)`,
-                },
-                unit.text,
-              ),
-            ),
+        { transform: `translate(${names} ${22 + names})` },
+        headCells(head, { scale, change, cell, perRow, sentences }),
       ),
     );
   });
-  const size = [
-    Math.max(names + perRow * wide, 320),
-    (cell >= 8 ? names : 0) + Math.ceil(heads.length / perRow) * high + 26,
-  ];
-  const legend = drawn(
-    "g",
-    { transform: `translate(${names} ${size[1] - 14})` },
-    legendOf(scale, app.view.scale === "row"),
-  );
+  const hatched = heads.some((head) => head.allowed);
+  const framed = heads.some((head) => syntacticCells(head, sentences).length);
+  const keys = [
+    [
+      drawn("rect", { width: 11, height: 11, fill: "url(#forbidden)", stroke: onPaper("rule") }),
+      "not allowed",
+      hatched,
+    ],
+    [
+      [drawn("rect", { width: 11, height: 11, fill: scale.hex(0.5 * scale.limit) }), outlined(0, 0, 11)],
+      "syntactic head",
+      framed,
+    ],
+    [
+      [],
+      change ? "change of the weight since the edit" : "weight; rows attend (query), columns are attended to (key)",
+      true,
+    ],
+  ].filter(([, , isShown]) => isShown);
+  const bottom = Math.ceil(heads.length / across) * high;
+  let x = 230;
+  const legend = keys.map(([sign, label], i) => {
+    const place = [x, bottom];
+    x += 34 + 1.1 * textWidth(label, 10);
+    const indent = i < keys.length - 1 ? 16 : 0;
+    return drawn("g", { transform: `translate(${place.join(" ")})` }, sign, write(label, { x: indent, y: 9 }));
+  });
+  const width = Math.max(across * wide, x);
+  const height = bottom + 16;
+  const lines = drawn("path", { d: "M0 5L5 0", stroke: onPaper("hatch") });
+  const pattern = { id: "forbidden", width: 5, height: 5, patternUnits: "userSpaceOnUse" };
   return drawn(
     "svg",
-    { width: size[0], height: size[1], viewBox: `0 0 ${size[0]} ${size[1]}` },
-    drawn(
-      "defs",
-      {},
-      drawn(
-        "pattern",
-        { id: "forbidden", width: 5, height: 5, patternUnits: "userSpaceOnUse" },
-        drawn("path", { d: "M0 5L5 0", stroke: onPaper("hatch") }),
-      ),
-    ),
+    { width, height, viewBox: `0 0 ${width} ${height}` },
+    drawn("defs", {}, drawn("pattern", pattern, lines)),
     panels,
+    drawn("g", { transform: `translate(0 ${bottom})` }, legendOf(scale, perRow)),
     legend,
   );
 }
@@ -2846,7 +2889,7 @@ function headsPicture(app) {
 function legendOf(scale, perRow) {
   const value = (i) => (scale.diverging ? (i - 16) / 16 : i / 32) * scale.limit;
   const steps = Array.from({ length: 33 }, (_, i) =>
-    drawn("rect", { x: 40 + 4 * i, y: 0, width: 4.2, height: 10, fill: scale.hex(value(i)) }),
+    drawn("rect", { class: "step", x: 40 + 4 * i, y: 0, width: 4.2, height: 10, fill: scale.hex(value(i)) }),
   );
   const text = (x, anchor, content) =>
     drawn("text", { x, y: 9, "font-size": 10, "text-anchor": anchor, fill: onPaper("ink") }, content);
@@ -2880,17 +2923,19 @@ function headCells(head, { scale, change, cell, perRow, sentences }) {
       from = column + 1;
     }
   });
-  const frames = syntacticCells(head, sentences).map(([row, column]) =>
-    drawn("rect", {
-      x: column * cell + 0.5,
-      y: row * cell + 0.5,
-      width: cell - 1,
-      height: cell - 1,
-      fill: "none",
-      stroke: onPaper("mark"),
-    }),
-  );
-  return [...cells, ...frames];
+  return [
+    ...cells,
+    ...syntacticCells(head, sentences).map(([row, column]) => outlined(column * cell, row * cell, cell)),
+  ];
+}
+
+/** The frame of a cell. */
+function outlined(x, y, cell) {
+  return outlineOf(cell).map(([stroke, width, inset]) => {
+    const side = cell - 2 * inset;
+    const place = { x: x + inset, y: y + inset, width: side, height: side };
+    return drawn("rect", { ...place, fill: "none", stroke, "stroke-width": width });
+  });
 }
 
 /** The SVG as PNG, twice as large. */
@@ -2928,7 +2973,7 @@ figure{margin:0}
 .soft{color:var(--soft)}
 .number{white-space:nowrap;font-variant-numeric:tabular-nums;text-align:end}
 button,select,input{font:inherit;color:inherit}
-button,select,input[type=text]{background:var(--paper);border:1px solid var(--rule);border-radius:6px;padding:3px 9px;min-height:28px}
+button,select,input[type=text]{background:var(--paper);border:1px solid var(--border);border-radius:6px;padding:3px 9px;min-height:28px}
 button{cursor:pointer}
 button:hover:not(:disabled){border-color:var(--accent)}
 button:disabled{opacity:.5;cursor:default}
@@ -2954,29 +2999,29 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .arcs{display:block;overflow:visible;font-family:${FONT}}
 .words{position:relative;height:34px;user-select:none}
 .word{position:absolute;top:2px;height:30px;padding:0;font-size:15px;border-color:transparent;white-space:nowrap;touch-action:pan-x pan-y}
-.word.unknown bdi{text-decoration:underline wavy var(--mark) 1px;text-underline-offset:3px}
+.word.unknown bdi{text-decoration:underline wavy var(--error) 1px;text-underline-offset:3px}
 .word.spot{border-color:var(--ink)}
 .word[aria-pressed=true]{border:2px solid var(--ink)}
-.word.hand{border:2px solid var(--mark);font-weight:700}
+.word.hand{border:2px solid var(--edit);font-weight:700}
 .word.key{outline:2px dashed var(--accent)}
 .word.chosen{border:2px dashed var(--accent)}
 .bars{position:relative;height:40px;border-top:1px solid var(--rule)}
-.bars i{position:absolute;border-radius:2px 2px 0 0;background:var(--accent)}
-.bars i.bar-down{background:var(--mark);border-radius:0 0 2px 2px}
+.bars i{position:absolute;border-radius:2px 2px 0 0;background:var(--raises)}
+.bars i.bar-down{background:var(--lowers);border-radius:0 0 2px 2px}
 .bars-note{font-size:12px;color:var(--soft);height:18px}
 .bars-note span{white-space:nowrap;position:sticky;inset-inline-start:14px}
 .brackets{position:relative;margin-top:6px}
 .phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:hidden;background:var(--chip);border-radius:5px}
 .notes{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}
 .chip{background:var(--chip);border-radius:999px;padding:2px 10px;font-size:13px}
-.doubtful{outline:1px dashed var(--mark)}
+.doubtful{outline:1px dashed var(--error)}
 .doubtful::before{content:"⚠ "}
 .prompt{min-height:34px;display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin-top:4px}
 .prompt form{display:flex;flex-wrap:wrap;gap:6px;align-items:center}
 .status{min-height:22px;font-weight:700;overflow-wrap:anywhere}
-.status.error{color:var(--mark)}
+.status.error{color:var(--error)}
 .status.error::before{content:"⚠ "}
-.classes{display:grid;grid-template-columns:minmax(40px,max-content) minmax(40px,1fr) auto 44px;gap:4px 8px;align-items:center}
+.classes{display:grid;grid-template-columns:minmax(40px,max-content) minmax(40px,1fr) auto auto;gap:4px 8px;align-items:center}
 .classes>*{overflow-wrap:anywhere}
 .bar-box{position:relative;height:14px;background:var(--chip);border-radius:3px;forced-color-adjust:none}
 .bar-box i{position:absolute;inset-block:0;inset-inline-start:0;background:var(--accent);border-radius:3px}
@@ -2993,7 +3038,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .ramp{display:inline-block;width:120px;height:12px;border:1px solid var(--rule);forced-color-adjust:none}
 .swatch{display:inline-block;width:13px;height:13px;margin-inline-end:4px;vertical-align:-2px;border:1px solid var(--rule)}
 .hatch{background:repeating-linear-gradient(135deg,var(--hatch) 0 1px,transparent 1px 4px)}
-.framed{border:2px solid var(--mark)}
+.framed{border:1px solid #14171c;outline:1px solid #fff;outline-offset:-2px;background:#48a4ca}
 .pair{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:14px}
 .grid{display:flex;flex-wrap:wrap;gap:10px 12px;align-items:flex-end}
 .head{max-width:100%}

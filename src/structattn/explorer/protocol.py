@@ -28,6 +28,7 @@ MOST_MODELS = 2
 MOST_WORDS = 256
 MOST_CHARACTERS = 20_000
 _MOST_OF_A_NAME = 200
+_MOST_HEADS = 4096
 ACTIONS = ("look", "parse", "influence", "arcs", "flip", "draw")
 ONE_MODEL = ("influence", "arcs", "flip")
 PICTURES = ("heads", "tree", "phrases", "pooling", "latent")
@@ -36,7 +37,7 @@ SCALES = ("shared", "row")
 MODES = ("weights", "change")
 
 _REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure", "from")
-_FIGURE = ("what", "format", "before", "scale")
+_FIGURE = ("what", "format", "before", "scale", "heads")
 _SENTENCE = ("words", "tags", "heads", "labels", "phrases", "text", "leaves", "found_by")
 _TREES = ("dependency", "constituency")
 CHAIN = "chain"
@@ -198,6 +199,8 @@ class Figure:
     format: str
     originals: tuple[Sentence, ...] = ()
     by_row: bool = False
+    #: The heads to draw; all if ``None``.
+    heads: tuple[str, ...] | None = None
 
 
 @dataclass(frozen=True)
@@ -253,6 +256,7 @@ def _check_figure(value: Any) -> Figure:
         check_choice(record.get("format"), FORMATS, "figure.format"),
         sentences,
         check_choice(record.get("scale", "shared"), SCALES, "figure.scale") == "row",
+        None if record.get("heads") is None else check_texts(record["heads"], "figure.heads", most=_MOST_HEADS),
     )
 
 

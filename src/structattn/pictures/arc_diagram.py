@@ -47,6 +47,8 @@ class Arc:
         weight: between 0 and 1, shown as width and opacity; ``None`` for a plain arc.
         role: the ink, a key of ``colours.INKS``.
         faint: draw a plain arc thin and light, so that others stand out.
+        strong: draw a plain arc thick.
+        dashed: draw a dashed line, for an arc that is no longer there.
 
     Example:
         >>> Arc(1, 0, label="det").weight is None
@@ -59,6 +61,8 @@ class Arc:
     weight: Number | None = None
     role: str = "ink"
     faint: bool = False
+    strong: bool = False
+    dashed: bool = False
 
     @property
     def ends(self) -> tuple[int, int]:
@@ -144,14 +148,16 @@ class Side:
             reach = base + (peak - base) * 4 / 3
             path = f"M{number(start)} {number(base)}C{number(start)} {number(reach)} "
             path += f"{number(end)} {number(reach)} {number(end)} {number(tip)}"
-        plain = 1.0 if arc.faint else 1.5
+        plain = 1.0 if arc.faint else 2.4 if arc.strong else 1.5
         width = plain if arc.weight is None else 0.8 + 3.4 * strength
         head = 3.2 + width / 2
         arrow = f"M{number(end)} {number(base)}l{number(-head)} {number(sign * head * 2)}h{number(2 * head)}z"
         opacity = _FAINT if arc.faint else None
         if arc.weight is not None:
             opacity = round(0.25 + 0.75 * strength, 3)
-        body = tooltip(self._hint(arc)) + element("path", d=path, **stroke(arc.role, width))
+        dashes = "4 3" if arc.dashed else None
+        line = element("path", d=path, stroke_dasharray=dashes, **stroke(arc.role, width))
+        body = tooltip(self._hint(arc)) + line
         drawn = element("g", body + element("path", d=arrow, **fill(arc.role)), class_="sa-arc", opacity=opacity)
         if not arc.label:
             return drawn, ""

@@ -109,20 +109,15 @@ def draw_cells(
         *values,
         element("rect", x=x, y=y, width=width, height=height, pointer_events="none", **stroke("rule")),
     ]
-    inset = max(cell - 3.0, 1.0)
-    parts += [
-        element(
-            "rect",
-            x=x + c * cell + 1.5,
-            y=y + r * cell + 1.5,
-            width=inset,
-            height=inset,
-            pointer_events="none",
-            **stroke("mark", 1.8),
-        )
-        for r, c in panel.marks
-    ]
-    return parts
+    return parts + [outline(x + c * cell, y + r * cell, cell) for r, c in panel.marks]
+
+
+def outline(x: Number, y: Number, side: Number) -> str:
+    """The outline of a marked cell: a dark line in a light one, one of which stands out from any colour."""
+    inset = min(2.0, side / 5)
+    box = {"x": x + inset, "y": y + inset, "width": side - 2 * inset, "height": side - 2 * inset}
+    lines = (("white", 2 * inset), ("black", 0.7 * inset))
+    return "".join(element("rect", pointer_events="none", **box, **stroke(role, width)) for role, width in lines)
 
 
 def draw_row_labels(labels: Sequence[str], x: Number, y: Number, *, cell: Number, size: Number) -> list[str]:
@@ -249,7 +244,8 @@ def draw_legend(
         keys.append((box + element("path", d=hatch(x, y, 11), **stroke("hatch", 0.8)), "not allowed"))
     if any(panel.marks for panel in panels):
         top = y + 20 * len(keys)
-        keys.append((element("rect", x=x + 1, y=top + 1, width=9, height=9, **stroke("mark", 1.8)), marks_label))
+        box = element("rect", x=x, y=top, width=11, height=11, **level_colour(scale, LEVELS // 2))
+        keys.append((box + outline(x, top, 11), marks_label))
     if any(panel.faded for panel in panels):
         top = y + 20 * len(keys)
         shade = {**level_colour(scale, LEVELS), "opacity": FADED}

@@ -2,7 +2,7 @@
 
 The maps were sampled at equal steps of CIELAB distance along smooth curves in OKLCH, with monotone lightness, so equal
 differences of a value look equally large and survive greyscale printing; the diverging map runs from blue to orange,
-which colour-blind readers tell apart.
+which colour-blind readers tell apart. Orange is what raises or supports, blue what lowers or opposes, everywhere.
 """
 
 from collections.abc import Iterable
@@ -68,7 +68,12 @@ INKS: dict[str, tuple[str, str]] = {
     "letter": ("#14171c", "#ffffff"),
     "black": ("#14171c", "#14171c"),
     "white": ("#ffffff", "#ffffff"),
-    "mark": ("#c2410c", "#fb923c"),
+    # Of signed numbers, as at the ends of the diverging map; no other meaning has these hues.
+    "raises": ("#b8520f", "#f0a15c"),
+    "lowers": ("#2b5fa8", "#6fb1f0"),
+    "edit": ("#8a3a8f", "#d79be0"),
+    "accent": ("#12766a", "#4cc9b0"),
+    "error": ("#a1283f", "#f08a9b"),
     # The series of charts and the two sides of a comparison: told apart by lightness as well as by hue.
     "series0": ("#2b5fa8", "#6fb1f0"),
     "series1": ("#b8520f", "#f0a15c"),

@@ -17,6 +17,7 @@ from structattn.pictures.svg import (
     isolate,
     number,
     picture,
+    stack,
     stroke,
     text,
     text_width,
@@ -69,12 +70,12 @@ def dependency_tree(
     first = _heads(words, heads)
     second = None if other is None else _heads(words, other)
     shared = [True] * len(words) if second is None else [a == b for a, b in zip(first, second, strict=True)]
-    above = tree_arcs(first, _labels(heads, labels), weights, roles=["ink" if same else "series0" for same in shared])
+    above = tree_arcs(first, _labels(heads, labels), weights, roles=["ink" if same else "series2" for same in shared])
     faint = 2 * sum(shared) > len(shared)  # the shared ones, where they are more than half
     below: list[Arc] = []
     captions = ("", "")
     if second is not None and other is not None:
-        below = tree_arcs(second, _labels(other, None), roles=["ink" if same else "mark" for same in shared])
+        below = tree_arcs(second, _labels(other, None), roles=["ink" if same else "series3" for same in shared])
         captions = (names[0], f"{names[1]}\n{sum(shared)} of {len(words)} agree")
         above, below = ([replace(arc, faint=shared[arc.end] == faint) for arc in arcs] for arcs in (above, below))
     rows: list[tuple[str, Sequence[object]]] = [] if tags is None else [("tag", tags)]
@@ -87,6 +88,31 @@ def dependency_tree(
         emphasis=emphasis,
         title=title,
     )
+
+
+def edited_tree(
+    words: Sequence[str], tree: DependencyTree, before: DependencyTree, *, tags: Sequence[str] | None = None
+) -> str:
+    """A tree and the arcs that an edit has changed, as the explorer shows them: thick now, and dashed before."""
+    new, old = (list(zip(part.heads, part.labels or [""] * len(words), strict=True)) for part in (tree, before))
+    changed = [arc != former for arc, former in zip(new, old, strict=True)]
+    roles = ["edit" if is_changed else "soft" for is_changed in changed]
+    arcs = [replace(arc, strong=changed[arc.end]) for arc in tree_arcs(tree.heads, tree.labels, roles=roles)]
+    gone = [arc for arc in tree_arcs(before.heads) if before.heads[arc.end] != tree.heads[arc.end]]
+    arcs += [replace(arc, label="", role="soft", dashed=True) for arc in gone]
+    notes: list[tuple[str, Sequence[object]]] = [] if tags is None else [("tag", tags)]
+    return stack([arc_diagram(words, arcs, notes=notes), _edit_key(bool(gone))])
+
+
+def _edit_key(is_moved: bool) -> str:
+    """What the thick and the dashed lines are."""
+    body = []
+    x = MARGIN
+    for label, role, width, dashes in (("edited", "edit", 2.4, None), ("before", "soft", 1.5, "4 3"))[: 1 + is_moved]:
+        body.append(element("path", d=f"M{number(x)} 12h22", stroke_dasharray=dashes, **stroke(role, width)))
+        body.append(text(x + 28, 15.5, label, size=11, role="soft"))
+        x += 46 + text_width(label, 11)
+    return picture(x, 24, body, label="thick: edited; dashed: before")
 
 
 def tree_arcs(
