@@ -4,6 +4,8 @@ import dataclasses
 import io
 import itertools
 import json
+import re
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -13,7 +15,7 @@ import structattn as sa
 from structattn.__main__ import main
 from structattn.data import Example, Vocabulary, read_examples
 from structattn.data.readers.treebanks import find_noun_phrases
-from structattn.data.span_tags import find_spans, is_bio, may_follow, tag_spans
+from structattn.data.span_tags import Span, TagScheme, list_pairs, recognise_scheme, tag_spans
 from structattn.encoders import build
 from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.inspection import attention_maps, look
@@ -28,25 +30,74 @@ BIO = ("B-a", "B-b", "I-a", "I-b", "O")
 PLAIN = ("DET", "NOUN", "VERB")
 
 
-def model_of(labels: tuple[str, ...] = BIO, encoder: str = "bilstm", **config: object) -> TaggingModel:
+def model_of(
+    labels: tuple[str, ...] = BIO, encoder: str = "bilstm", *, scheme: TagScheme | None = None, **config: object
+) -> TaggingModel:
     torch.manual_seed(3)
     built = build(encoder, vocab_size=len(VOCABULARY), dim=24 if encoder == "tree_transformer" else 12).double()
     classifier = ClassifierConfig(**config)  # type: ignore[arg-type]
-    model = TaggingModel(built, get_task("span_tagging"), labels, vocabulary=VOCABULARY, classifier=classifier).double()
+    model = TaggingModel(
+        built, get_task("span_tagging"), labels, vocabulary=VOCABULARY, classifier=classifier, scheme=scheme
+    ).double()
     if model.chain.transition is not None:
         torch.nn.init.normal_(model.chain.transition)
     return model.eval()
 
 
-def valid(tags: tuple[str, ...]) -> bool:
-    return all(may_follow(before, tag) for before, tag in zip((None, *tags), tags, strict=False))
+#: Tags of spans a and b with and without the letters that mark their ends, and what marks what.
+SCHEMES = {
+    TagScheme("IOB1"): BIO,
+    TagScheme("IOB2"): BIO,
+    TagScheme("IOBES"): ("O", *(f"{letter}-{label}" for label in "ab" for letter in "BIES")),
+    TagScheme("BILOU"): ("O", *(f"{letter}-{label}" for label in "ab" for letter in "BILU")),
+    TagScheme("BMES"): ("O", *(f"{letter}-{label}" for label in "ab" for letter in "BMES")),
+    TagScheme("IOB2", "suffix"): ("a-B", "a-I", "b-B", "b-I", "O"),
+    TagScheme("types", "bare"): ("a", "b", "O"),
+}
+
+
+def encode(spans: list[Span], num_words: int, scheme: TagScheme) -> tuple[str, ...]:
+    """The tags of spans in a scheme, written down word by word."""
+    tags = ["O"] * num_words
+    for start, end, label in spans:
+        for word in range(start, end):
+            if scheme.name == "types":
+                letter = ""
+            elif scheme.name == "IOB1":
+                letter = "B" if word == start and any(span[1:] == (start, label) for span in spans) else "I"
+            elif scheme.name == "IOB2":
+                letter = "B" if word == start else "I"
+            else:
+                first, inside, last, single = {"IOBES": "BIES", "BILOU": "BILU", "BMES": "BMES"}[scheme.name]
+                letter = single if end - start == 1 else first if word == start else last if word == end - 1 else inside
+            tags[word] = (
+                label if not letter else f"{letter}-{label}" if scheme.form == "prefix" else f"{label}-{letter}"
+            )
+    return tuple(tags)
+
+
+def list_spans(num_words: int, start: int = 0) -> list[list[Span]]:
+    """All sets of spans of labels a and b without overlap."""
+    if start >= num_words:
+        return [[]]
+    sets = list_spans(num_words, start + 1)
+    for end, label in itertools.product(range(start + 1, num_words + 1), "ab"):
+        sets += [[(start, end, label), *further] for further in list_spans(num_words, end)]
+    return sets
+
+
+def possible(tags: tuple[str, ...], scheme: TagScheme) -> bool:
+    return all(scheme.may_follow(*pair) for pair in list_pairs(tags))
 
 
 @pytest.mark.parametrize("text", ["a", "a dog", "a dog barks"])
-@pytest.mark.parametrize("labels", [BIO, PLAIN])
-def test_the_likelihoods_of_all_possible_tags_sum_to_one(labels: tuple[str, ...], text: str) -> None:
-    model = model_of(labels)
-    every = [one for one in itertools.product(labels, repeat=len(text.split())) if labels is PLAIN or valid(one)]
+@pytest.mark.parametrize("scheme", [*SCHEMES, None], ids=str)
+def test_the_likelihoods_of_all_possible_tags_sum_to_one(scheme: TagScheme | None, text: str) -> None:
+    labels = PLAIN if scheme is None else SCHEMES[scheme]
+    model = model_of(labels, scheme=scheme)
+    every = [
+        tags for tags in itertools.product(labels, repeat=len(text.split())) if scheme is None or possible(tags, scheme)
+    ]
     batch = model.collate([Example(text, " ".join(tags)) for tags in every])
     values = model(batch).exp()
     assert values.sum().item() == pytest.approx(1)
@@ -101,14 +152,97 @@ def test_states_of_phrases_are_no_words() -> None:
 
 
 @pytest.mark.parametrize("size", range(5))
-def test_every_possible_sequence_is_its_spans(size: int) -> None:
-    for tags in itertools.product(BIO, repeat=size):
-        spans = find_spans(tags)
-        assert all(one[1] <= other[0] for one, other in itertools.pairwise(spans))
-        assert (tag_spans(spans, size) == list(tags)) == valid(tags)
-    assert is_bio(BIO)
-    assert not is_bio(("O", "I-a"))
-    assert not is_bio((*BIO, "NOUN"))
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+def test_the_possible_sequences_of_a_scheme_are_those_of_spans(scheme: TagScheme, size: int) -> None:
+    spans = {encode(each, size, scheme): each for each in list_spans(size)}
+    assert set(spans) == {tags for tags in itertools.product(SCHEMES[scheme], repeat=size) if possible(tags, scheme)}
+    for tags, each in spans.items():
+        merged = scheme.name == "types"  # bare types do not separate neighbours of the same label
+        assert merged or scheme.find_spans(tags) == each
+        assert merged or scheme.name != "IOB2" or scheme.form != "prefix" or tag_spans(each, size) == list(tags)
+
+
+@pytest.mark.parametrize("scheme", SCHEMES, ids=str)
+@pytest.mark.parametrize(
+    "spell",
+    [
+        lambda tag: tag,
+        str.lower,
+        lambda tag: tag.replace("-", "_"),
+        lambda tag: tag.replace("-", ":"),
+        lambda tag: tag.replace("-", "/"),
+    ],
+)
+def test_a_scheme_is_recognised_however_it_is_spelt(scheme: TagScheme, spell: Callable[[str], str]) -> None:
+    sequences = [[spell(tag) for tag in encode(spans, 4, scheme)] for spans in list_spans(4)]
+    tags = {tag for sequence in sequences for tag in sequence}
+    recognised = recognise_scheme(tags, {pair for sequence in sequences for pair in list_pairs(sequence)})
+    assert recognised == scheme
+    if scheme.name != "types":
+        lists = [[(start, end, label.lower()) for start, end, label in spans] for spans in list_spans(4)]
+        assert [recognised.find_spans(sequence) for sequence in sequences] == lists
+
+
+@pytest.mark.parametrize(
+    ("tags", "message"),
+    [
+        (["O", "B-PER", "I-PER", "LOC"], "(B-PER, I-PER) and some do not (LOC): expected IOB1"),
+        (["O", "B-PER", "0"], "(B-PER) and some do not (0)"),
+        (["B-PER", "E-PER", "U-LOC"], "the letters B, E, U are of no one scheme"),
+        (["O", "B-X", "L-X", "S-X"], "the letters B, L, S are of no one scheme"),
+    ],
+)
+def test_tags_of_no_scheme_are_refused_by_every_door(tags: list[str], message: str, tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match=re.escape(message)):
+        recognise_scheme(tags)
+    with pytest.raises(ValueError, match="span_f1: .*" + re.escape(message)):
+        metric("span_f1").value([" ".join(tags)], [" ".join(tags)])
+    file = tmp_path / "train.txt"
+    file.write_text("\n".join(f"word {tag}" for tag in tags) + "\n", encoding="utf-8")
+    with pytest.raises(ConfigError, match=re.escape(message)):
+        sa.train(file, file, task="span_tagging", encoder="bilstm", out=tmp_path / "run")
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("Ann B-PER\nLee E-PER\nwent O\nRome S-LOC\n", "spans of 'LOC', 'PER' as IOBES tags"),
+        ("Ann B-PER\nLee L-PER\nwent O\nRome U-LOC\n", "spans of 'LOC', 'PER' as BILOU tags"),
+        ("Ann PER\nLee PER\nwent O\nRome LOC\n", "spans of 'LOC', 'PER' as bare types"),
+        ("Ann PER-B\nLee PER-I\nwent O\nRome LOC-B\n", "spans of 'LOC', 'PER' as IOB2 suffixes"),
+        ("Ann I-PER\nLee I-PER\nwent O\nRome I-LOC\n", "spans of 'LOC', 'PER' as IOB1 tags"),
+        ("Ann b_PER\nLee i_PER\nwent o\nRome b_LOC\n", "spans of 'LOC', 'PER' as IOB2 tags"),
+    ],
+)
+def test_every_scheme_trains_to_its_spans(
+    text: str, says: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    file = tmp_path / "train.txt"
+    file.write_text(text + "\n" + text, encoding="utf-8")
+    caplog.set_level("INFO")
+    result = sa.train(
+        file,
+        file,
+        task="span_tagging",
+        encoder="bilstm",
+        options={"dim": 8},
+        optimization={"epochs": 30, "learning_rate": 0.05, "batch_size": 2},
+        out=tmp_path / "run",
+    )
+    assert says in caplog.text
+    assert result.metrics["span_f1"] == result.metrics["tag_accuracy"] == 1
+    model = sa.load(result.folder)
+    words, tags = zip(*(line.split() for line in text.splitlines()), strict=True)
+    counts = metric("span_f1").counts([" ".join(tags)], [str(model.predict([Sentence(words)])[0].text)])
+    assert counts.tolist() == [[4, 4]]
+
+
+def test_data_without_spans_cannot_choose_an_epoch_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    train, dev = tmp_path / "train.txt", tmp_path / "dev.txt"
+    train.write_text("Ann B-PER\nwent O\n", encoding="utf-8")
+    dev.write_text("we O\nwent O\n", encoding="utf-8")
+    sa.train(train, dev, task="span_tagging", encoder="bilstm", optimization={"epochs": 1}, out=tmp_path / "run")
+    assert "dev: no word is in a span, so span_f1 is 0 whatever a model answers" in caplog.text
 
 
 @pytest.mark.parametrize("spans", [[(0, 2, "a"), (1, 3, "a")], [(1, 1, "a")], [(2, 4, "a")]])
@@ -219,7 +353,10 @@ def test_bad_columns_are_refused_with_their_line(
         ),
         ([Example("a dog")], "training example 0 has no tags"),
         ([Example("a dog", "O O")], "needs at least two tags"),
-        ([Example("a", "B-x"), Example("a dog", "O I-x")], "training example 1: I-x after O: in BIO"),
+        (
+            [Example("a", "B-x"), Example("a dog", "O I-x")],
+            "training example 1: I-x after O, which IOB2 tags do not have",
+        ),
     ],
 )
 def test_training_examples_without_proper_tags_are_refused(examples: list[Example], message: str) -> None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from structattn.data.example import Example
+from structattn.data.span_tags import OUTSIDE, Pair, list_pairs, recognise_scheme
 from structattn.errors import shown
 from structattn.syntax.sentence import TRUNCATED
 
@@ -38,6 +39,7 @@ class DataSummary:
     truncated: int  # of sentences
     sentences: int
     warnings: tuple[str, ...]
+    tags: str = ""  # how tags mark spans
 
     def __str__(self) -> str:
         parts = [f"{self.name}: {self.examples:,} {_inflect('example', self.examples)} ({self.format})"]
@@ -45,6 +47,8 @@ class DataSummary:
             most = ", ".join(f"{_truncate(label)} {count:,}" for label, count in list(self.labels.items())[:_SHOWN])
             more = f", {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
             parts.append(f"{len(self.labels)} {_inflect('label', len(self.labels))} ({most}{more})")
+        if self.tags:
+            parts.append(self.tags)
         if self.scores is not None:
             parts.append(f"scores {self.scores[0]:g} to {self.scores[1]:g}")
         if self.unlabelled and (self.labels or self.scores):
@@ -84,6 +88,7 @@ class ExampleCounts:
         lowercase: bool = False,
         has_classes: bool = True,
         has_tags: bool = False,
+        has_spans: bool = False,
     ) -> None:
         self._name = name
         self._format = format
@@ -91,7 +96,9 @@ class ExampleCounts:
         self._known_words = known_words
         self._lowercase = lowercase
         self._has_classes = has_classes
-        self._has_tags = has_tags
+        self._has_tags = has_tags or has_spans
+        self._has_spans = has_spans
+        self._pairs: set[Pair] = set()
         self._examples = 0
         self._labels, self._tags = Counter[str](), Counter[str]()
         self._scores: list[float] = []
@@ -103,7 +110,10 @@ class ExampleCounts:
         self._examples += 1
         if isinstance(example.label, str):
             if self._has_tags:
-                self._tags.update(example.label.split())
+                tags = example.label.split()
+                self._tags.update(tags)
+                if self._has_spans:
+                    self._pairs.update(list_pairs(tags))
             elif self._has_classes:
                 self._labels[example.label] += 1
         elif example.label is None:
@@ -130,6 +140,9 @@ class ExampleCounts:
         lengths = self._lengths
         warnings = [*_warn(self._name, self._format, self._labels, self._known_labels)]
         warnings += _warn_unseen(self._name, "tags", self._tags, self._known_labels)
+        description, warning = _describe_tags(self._tags, self._pairs) if self._has_spans else ("", "")
+        if warning:
+            warnings.append(f"{self._name}: {warning}")
         if self._empty:
             are = "is" if self._empty == 1 else "are"
             warnings.append(f"{self._name}: {self._empty:,} of {len(lengths):,} texts {are} empty")
@@ -147,6 +160,7 @@ class ExampleCounts:
             self._truncated,
             len(lengths),
             tuple(warnings),
+            description,
         )
 
 
@@ -156,6 +170,19 @@ def summarise(examples: Iterable[Example], name: str = "data", **options: Any) -
     for _ in counts.over(examples):
         pass
     return counts.summary()
+
+
+def _describe_tags(tags: Counter[str], pairs: Iterable[Pair]) -> tuple[str, str]:
+    """The scheme of tags that mark spans, with their labels, and a warning where there are no spans."""
+    if all(tag.upper() == OUTSIDE for tag in tags):
+        outside = "no word is in a span, so span_f1 is 0 whatever a model answers and cannot choose an epoch"
+        return "", outside if tags else ""
+    try:
+        scheme = recognise_scheme(tags, pairs)
+    except ValueError as error:
+        return "", str(error)
+    labels = sorted({scheme.parse(tag)[1] for tag in tags if tag.upper() != OUTSIDE})
+    return f"spans of {_list(labels)} as {scheme}", ""
 
 
 def _warn(name: str, format: str, labels: Counter[str], known_labels: Collection[str] | None) -> Iterable[str]:

@@ -45,7 +45,9 @@ class TagScheme:
     form: str = "prefix"
 
     def __str__(self) -> str:
-        return "bare types" if self.name == "types" else self.name + (" as suffixes" if self.form == "suffix" else "")
+        return (
+            "bare types" if self.name == "types" else f"{self.name} {'suffixes' if self.form == 'suffix' else 'tags'}"
+        )
 
     def parse(self, tag: str) -> tuple[str, str]:
         """The part of a span that a tag marks, ``B``, ``I``, ``E``, ``S`` or ``O``, and the span's label."""

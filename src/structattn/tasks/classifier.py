@@ -6,7 +6,7 @@ import torch
 from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
-from structattn.data.span_tags import is_bio, may_follow
+from structattn.data.span_tags import TagScheme, list_pairs, recognise_scheme
 from structattn.distributions import LinearChainCRF
 from structattn.errors import ConfigError
 from structattn.functional.torch_state import full_precision
@@ -128,40 +128,48 @@ def expected_scores(
 class TagChain(nn.Module):
     """``p(y)`` proportional to ``exp(sum_i s_{i, y_i} + sum_i A_{y_i, y_{i+1}})``, with a learnt matrix ``A``.
 
-    In BIO, ``I-X`` only continues a span of ``X``. Independent tags have neither ``A`` nor this constraint.
+    Tags that mark spans occur only in orders that their scheme allows; in IOB2, ``I-X`` only continues a span of ``X``.
+    Independent tags have neither ``A`` nor this constraint.
     """
 
     forbidden: Bool[Tensor, "previous next"]
 
-    def __init__(self, labels: Sequence[str], *, independent: bool = False) -> None:
+    def __init__(self, labels: Sequence[str], *, independent: bool = False, scheme: TagScheme | None = None) -> None:
         super().__init__()
         self.labels = tuple(labels)
-        self.has_spans = not independent and is_bio(self.labels)
+        self.scheme = None if independent else _find_constraint(self.labels) if scheme is None else scheme
         self.transition = None if independent else nn.Parameter(torch.zeros(len(self.labels), len(self.labels)))
-        allowed = [[self._may_follow(previous, tag) for tag in self.labels] for previous in (None, *self.labels)]
+        # The first row is the start of a sentence, and the last column its end.
+        allowed = [[self._may_follow(left, right) for right in (*self.labels, None)] for left in (None, *self.labels)]
         self.register_buffer("forbidden", ~torch.tensor(allowed), persistent=False)
-        # The tag of words without one: possible in every position, so that its score is never infinite.
-        self.nothing = next(tag for tag, row in enumerate(zip(*allowed, strict=True)) if all(row))
+        # The tag of words without one: possible in every sentence of this tag alone, so that its score is finite.
+        self.nothing = next(
+            index
+            for index, tag in enumerate(self.labels)
+            if self._may_follow(None, tag) and self._may_follow(tag, tag) and self._may_follow(tag, None)
+        )
         self._indices = {label: index for index, label in enumerate(self.labels)}
 
     def forward(self, scores: Float[Tensor, "batch word tag"], lengths: Int[Tensor, " batch"]) -> LinearChainCRF:
         """The distribution over the tags of each sentence."""
-        transition = scores.new_zeros(self.forbidden[1:].shape) if self.transition is None else self.transition
-        if self.has_spans:
-            first = scores[:, :1].masked_fill(self.forbidden[0], -torch.inf)
-            scores = torch.cat([first, scores[:, 1:]], dim=1)
-            transition = transition.masked_fill(self.forbidden[1:], -torch.inf)
+        transition = scores.new_zeros(self.forbidden[1:, :-1].shape) if self.transition is None else self.transition
+        if self.scheme is not None:
+            position = torch.arange(scores.shape[1], device=scores.device)[:, None]
+            impossible = (position == 0) & self.forbidden[0, :-1]
+            impossible = impossible | ((position == lengths[:, None, None] - 1) & self.forbidden[1:, -1])
+            scores = scores.masked_fill(impossible, -torch.inf)
+            transition = transition.masked_fill(self.forbidden[1:, :-1], -torch.inf)
         return LinearChainCRF(scores, transition.to(scores.dtype), lengths, validate_args=False)
 
     def classes(self, tags: Sequence[str]) -> list[int] | None:
-        """The index of each tag, ``None`` if one is unknown; ``ValueError`` for BIO tags in an impossible order."""
+        """The index of each tag, ``None`` if one is unknown; ``ValueError`` for tags in an impossible order."""
         if not set(tags) <= set(self._indices):
             return None
-        for previous, tag in zip([None, *tags], tags, strict=False):
-            if not self._may_follow(previous, tag):
-                position = f"after {previous}" if previous is not None else "at the start"
-                hint = "in BIO each span begins with B- (or take --classifier.tags independent)"
-                raise ValueError(f"{tag} {position}: {hint}")
+        for left, right in list_pairs(tags):
+            if not self._may_follow(left, right):
+                position = f"{right} at the start" if left is None else f"{right or 'the end'} after {left}"
+                hint = "mend the tags, or take --classifier.tags independent"
+                raise ValueError(f"{position}, which {self.scheme} do not have: {hint}")
         return [self._indices[tag] for tag in tags]
 
     def texts(self, parts: Float[Tensor, "batch word tag"], lengths: Int[Tensor, " batch"]) -> list[str]:
@@ -169,5 +177,15 @@ class TagChain(nn.Module):
         rows = zip(parts.argmax(-1).tolist(), lengths.tolist(), strict=True)
         return [" ".join(self.labels[tag] for tag in tags[:length]) for tags, length in rows]
 
-    def _may_follow(self, previous: str | None, tag: str) -> bool:
-        return not self.has_spans or may_follow(previous, tag)
+    def _may_follow(self, left: str | None, right: str | None) -> bool:
+        return self.scheme is None or self.scheme.may_follow(left, right)
+
+
+def _find_constraint(labels: Sequence[str]) -> TagScheme | None:
+    """The scheme of tags that mark spans; none for other tags, or if a sentence of one word could have no tag."""
+    try:
+        scheme = recognise_scheme(labels)
+    except ValueError:
+        return None
+    alone = any(scheme.may_follow(None, tag) and scheme.may_follow(tag, None) for tag in labels)
+    return scheme if alone and scheme.name != "types" else None

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 from jaxtyping import Bool, Float, Shaped
 
-from structattn.data.span_tags import find_spans
+from structattn.data.span_tags import recognise_scheme
 from structattn.errors import require
 
 Answers = Shaped[np.ndarray, " example"]
@@ -148,13 +148,18 @@ def word_counts(name: str, gold: Texts, predicted: Texts) -> Counts:
 
 
 def span_counts(gold: Texts, predicted: Texts) -> Counts:
-    """Twice the number of right spans of each example, and the number of gold and predicted ones, of BIO tags.
+    """Twice the number of right spans of each example, and the number of gold and predicted ones, in any scheme.
 
     F1 is the quotient; right are start, end and label, as in CoNLL-2000 (Tjong Kim Sang and Buchholz 2000).
     """
+    pairs = _by_word("span_f1", gold, predicted)
+    try:
+        scheme = recognise_scheme({tag for pair in pairs for tags in pair for tag in tags})
+    except ValueError as error:
+        raise ValueError(f"span_f1: {error}") from None
     counts = []
-    for pair in _by_word("span_f1", gold, predicted):
-        gold_spans, answer_spans = (set(find_spans(tags)) for tags in pair)
+    for pair in pairs:
+        gold_spans, answer_spans = (set(scheme.find_spans(tags)) for tags in pair)
         counts.append((2 * len(gold_spans & answer_spans), len(gold_spans) + len(answer_spans)))
     return np.asarray(counts, dtype=float)
 

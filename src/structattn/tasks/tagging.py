@@ -18,6 +18,7 @@ from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import VOCABULARY, read_vocabulary
+from structattn.data.span_tags import TagScheme, list_pairs, recognise_scheme
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build_from_config
@@ -79,6 +80,8 @@ class TaggingModel(TaskModel):
         classifier: the layers between states and tags, and how tags depend on each other; without dropout unless it
             sets some.
         trees: the phrase trees that sentences get before they are encoded; their own if ``None``.
+        scheme: how tags mark spans, which decides what may follow what; as the tags say if ``None``. IOB1 has the tags
+            of IOB2.
 
     Raises:
         ConfigError: for fewer than two tags, or a classifier with options for sentences only.
@@ -108,6 +111,7 @@ class TaggingModel(TaskModel):
         vocabulary: Vocabulary,
         classifier: ClassifierConfig | None = None,
         trees: PhraseTrees | None = None,
+        scheme: TagScheme | None = None,
     ) -> None:
         super().__init__()
         classifier = ClassifierConfig() if classifier is None else classifier
@@ -125,7 +129,7 @@ class TaggingModel(TaskModel):
         self.classifier = Classifier.from_config(
             classifier, encoder.state_dim, len(self.labels), hidden=task.classifier_hidden
         )
-        self.chain = TagChain(self.labels, independent=classifier.tags == "independent")
+        self.chain = TagChain(self.labels, independent=classifier.tags == "independent", scheme=scheme)
 
     @classmethod
     def from_examples(
@@ -141,7 +145,13 @@ class TaggingModel(TaskModel):
         check_labels_unread(task, labels, vocabulary, config.options)
         encoder = config.build_encoder(vocabulary)
         model = cls(
-            encoder, task, labels, vocabulary=vocabulary, classifier=config.classifier_with_dropout, trees=config.trees
+            encoder,
+            task,
+            labels,
+            vocabulary=vocabulary,
+            classifier=config.classifier_with_dropout,
+            trees=config.trees,
+            scheme=_find_scheme(task, labels, examples),
         )
         try:
             for index, example in enumerate(examples):
@@ -160,6 +170,7 @@ class TaggingModel(TaskModel):
             vocabulary=read_vocabulary(folder / VOCABULARY, size=config["vocab_size"]),
             classifier=ClassifierConfig(**config["classifier"]),
             trees=PhraseTrees(**config["trees"]),
+            scheme=None if config["tag_scheme"] is None else TagScheme(**config["tag_scheme"]),
         )
 
     @property
@@ -171,6 +182,7 @@ class TaggingModel(TaskModel):
             "labels": list(self.labels),
             "classifier": dataclasses.asdict(self.classifier_config),
             "trees": dataclasses.asdict(self.trees),
+            "tag_scheme": None if self.chain.scheme is None else dataclasses.asdict(self.chain.scheme),
         }
 
     def distribution(self, batch: TagBatch) -> LinearChainCRF:
@@ -272,6 +284,19 @@ class TaggingModel(TaskModel):
         tags = self.distribution(batch.to(self.device))
         best = tags.argmax()
         return text_predictions(batch.ids, self.chain.texts(best, tags.lengths), tags.log_prob(best))
+
+
+def _find_scheme(task: Task, labels: Sequence[str], examples: Sequence[Example]) -> TagScheme | None:
+    """The scheme of IOB1 tags, which their set does not tell; a ``ConfigError`` for tags that mark no spans."""
+    try:
+        scheme = recognise_scheme(
+            labels, {pair for example in examples for pair in list_pairs(str(example.label).split())}
+        )
+    except ValueError as error:
+        if "span_f1" in task.metrics:
+            raise ConfigError(f"task {task.name!r}: {error}") from None
+        return None
+    return scheme if scheme.name == "IOB1" else None
 
 
 def _collect_tags(task: Task, examples: Sequence[Example]) -> tuple[str, ...]:

@@ -98,7 +98,15 @@ def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:
             continue
         source = name if getattr(data, name) is not None else "train"
         format = plan.formats.get(source, "generated" if data.train is None else "from Python")
-        summaries.append(summarise(examples, name, format=format, known_labels=classes, has_classes=has_classes))
+        summary = summarise(
+            examples,
+            name,
+            format=format,
+            known_labels=classes,
+            has_classes=has_classes,
+            has_spans="span_f1" in plan.task.metrics,
+        )
+        summaries.append(summary)
         classes = classes or (tuple(summaries[0].labels) if has_classes and summaries[0].labels else None)
     return summaries
 

@@ -52,6 +52,7 @@ def summarise_labelled(
         format=format,
         known_labels=model.labels or None,
         has_tags=has_tags,
+        has_spans="span_f1" in model.task.metrics,
         has_classes=bool(model.labels) and not has_tags,
     )
 
