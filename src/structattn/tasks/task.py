@@ -163,12 +163,12 @@ class Task:
         Raises:
             ParseError: for a missing, empty or unrecognisable file.
         """
-        if self.answer != "label" and self.fallback_format is not None:
-            # A table of sentences and texts looks like one of sentences and labels.
-            return self.fallback_format
         try:
             file = match_files(path)[0]
-            return recognise_format(file, None if starts is None else starts.get(file))
+            format = recognise_format(file, None if starts is None else starts.get(file))
+            # A table of sentences and texts looks like one of sentences and labels, and columns like labelled lines.
+            is_own = self.answer != "label" and format != "json"
+            return format if self.fallback_format is None or not is_own else self.fallback_format
         except ParseError:
             if self.fallback_format is None:
                 raise

@@ -2,6 +2,7 @@
 
 import json
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -36,6 +37,7 @@ def make_sentence(text: str, *, tokenised: bool) -> Sentence:
     return Sentence([word for word in text.split(" ") if word]) if tokenised else Sentence.from_text(text)
 
 
+_WHOLE = re.compile(r"-?\d+\.0+")
 TARGETS = ("class", "score", "none")
 """How a label may be read; with ``none`` it is ignored, and may be missing or unreadable."""
 
@@ -48,7 +50,7 @@ def parse_label(text: str, location: Location, *, target: str) -> str | float | 
     if target == "class":
         if not text:
             raise location.error("expected a label, got an empty field")
-        return text
+        return spell_class(text)
     try:
         score = float(text)
     except ValueError:
@@ -56,6 +58,13 @@ def parse_label(text: str, location: Location, *, target: str) -> str | float | 
     if not math.isfinite(score):
         raise location.error(f"expected a number as score, got {shown(text)}")
     return score
+
+
+def spell_class(text: str) -> str:
+    """One spelling for what tables, JSON, Parquet and data frames write differently: 1.0 as 1, True as true."""
+    if _WHOLE.fullmatch(text):
+        return text.partition(".")[0]
+    return text.lower() if text.lower() in ("true", "false") else text
 
 
 def check_target(target: str, choices: tuple[str, ...] = TARGETS) -> str:
@@ -78,11 +87,12 @@ PAIRS = (
     ("text1", "text2"),
 )
 TEXTS = (
-    "words", "sentence", "text", "review", "question", "content", "comment", "tweet", "document", "message", "title"
+    "words", "tokens", "sentence", "text", "review", "question", "content", "comment", "tweet", "document", "message",
+    "title",
 )  # fmt: skip
 LABELS = (
     "label", "gold_label", "Quality", "is_duplicate", "score", "class", "category", "sentiment", "polarity", "target",
-    "topic", "stars", "rating",
+    "topic", "stars", "rating", "ner_tags", "pos_tags", "tags",
 )  # fmt: skip
 IDS = ("id", "index", "pairID", "pair_ID")
 
@@ -182,14 +192,31 @@ class Record:
         Without any target, a number with a decimal point is a score, and a string, a whole number or a Boolean a class.
         """
         value = None if self.columns.label is None else self.values[self.columns.label]
-        if value is None or target == "none":
+        if value is None or target == "none" or value != value:  # NaN is no label, as null is none
             return None
+        if isinstance(value, list | tuple):
+            return self._join_tags(value)
         if not isinstance(value, str | int | float):
             raise self.location.error(f"expected a string or a number as label, got {shown(value, width=40)}")
         if target is None:
             target = self.columns.target or ("score" if isinstance(value, float) else "class")
-        # json.dumps spells true and false as the file does.
+        if value in (math.inf, -math.inf):
+            raise self.location.error(f"expected a label, got {value}")
+        # json.dumps spells true and false as JSON does.
         return parse_label(value if isinstance(value, str) else json.dumps(value), self.location, target=target)
+
+    def _join_tags(self, tags: Sequence[Any]) -> str:
+        """A tag for each word, as the label of an example has them."""
+        (words, *further) = self.texts
+        if further or isinstance(words, str) or len(words) != len(tags):
+            got = "a text" if isinstance(words, str) else f"{len(words)} words"
+            raise self.location.error(
+                f"expected a string or a number as label, or a tag for each word, got {len(tags)} tags for {got}"
+            )
+        for tag in tags:
+            if not isinstance(tag, str) or len(tag.split()) != 1:
+                raise self.location.error(f"expected tags that are strings without spaces, got {shown(tag, width=40)}")
+        return " ".join(tags)
 
     def example(self, target: str | None = None, *, tokenised: bool = False, weight: float = 1.0) -> Example:
         """The record as an example."""

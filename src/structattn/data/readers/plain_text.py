@@ -3,6 +3,7 @@
 import itertools
 import re
 from collections.abc import Iterator
+from functools import partial
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label
@@ -11,10 +12,15 @@ from structattn.files.text import MAX_WORDS, Source, read_lines
 from structattn.syntax.sentence import Sentence
 
 _DOCUMENT = "-DOCSTART-"  # lines between documents, which are skipped
+_FASTTEXT = "__label__"
+_METADATA = re.compile(r"#\s*(\w+\s*=|(id|sent_id|text|newdoc|newpar)\b)")
 
 
 def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
-    """Lines ``label text``, separated by a space or a tab; the text may be empty (a sentence without words)."""
+    """Lines ``label text``, separated by a space or a tab; the text may be empty (a sentence without words).
+
+    The labels of fastText are read without their prefix.
+    """
     check_target(target)
     count = 0
     for number, line in read_lines(path):
@@ -24,6 +30,10 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
         label, *text = re.split(r"[ \t]", line, maxsplit=1)
         if not (label and text):
             raise location.error(f"expected 'label text', got {shown(line, width=40)}")
+        label = label.removeprefix(_FASTTEXT)
+        if text[0].startswith(_FASTTEXT):
+            second = text[0].split()[0].removeprefix(_FASTTEXT)
+            raise location.error(f"expected one label, got {shown(label)} and {shown(second)}; keep one per line")
         sentence = make_sentence(text[0], tokenised=tokenised)
         yield Example((sentence,), parse_label(label, location, target=target), id=str(count), line=number)
         count += 1
@@ -43,16 +53,23 @@ def read_columns(
 ) -> Iterator[Example]:
     """One word and its tag per line, a blank line after each sentence, as in CoNLL-2000, CoNLL-2003 and OntoNotes.
 
-    Columns are separated by tabs if the first line has one, and else by spaces; the label is the tags.
+    Columns are separated by tabs if the first line has one, and else by spaces; the label is the tags. Lines of
+    metadata before a sentence, as in MultiCoNER, are skipped.
     """
     word_at, tag_at = _parse_column(text_column, "text_column", 0), _parse_column(label_column, "label_column", -1)
     width = max(word_at, tag_at, 1) + 1
     tabs: bool | None = None
     for count, block in enumerate(_read_blocks(path)):
-        words, tags = [], []
+        words: list[str] = []
+        tags: list[str] = []
+        columns: int | None = None
         for number, line in block:
             tabs = "\t" in line if tabs is None else tabs
             fields = line.split("\t") if tabs else line.split()
+            columns = len(fields) if columns is None else columns
+            if len(fields) != columns:
+                message = f"expected {columns} columns as in the line before, got {len(fields)} in {shown(line)}"
+                raise Location(path, number).error(message)
             if len(fields) < width:
                 message = f"expected at least {width} columns, word and tag among them, got {shown(line)}"
                 raise Location(path, number).error(message)
@@ -74,7 +91,18 @@ def _read_blocks(path: Source) -> Iterator[list[tuple[int, str]]]:
         if len(block) > MAX_WORDS:
             message = f"expected a blank line after each sentence, got none in {MAX_WORDS:,} lines"
             raise Location(path, block[-1][0]).error(message)
-        yield block
+        rows = list(itertools.dropwhile(partial(_is_metadata, last=block[-1][1]), block))
+        if rows:
+            yield rows
+
+
+def _is_metadata(row: tuple[int, str], last: str) -> bool:
+    """Whether a line that begins with # is no word: it has a key, or not the columns of its sentence's last line."""
+    line = row[1]
+    if not line.startswith("#"):
+        return False
+    columns = (len(each.split("\t" if "\t" in last else None)) for each in (line, last))
+    return _METADATA.match(line) is not None or len(set(columns)) > 1
 
 
 def _parse_column(column: int | str | None, name: str, usual: int) -> int:

@@ -51,7 +51,7 @@ def read_objects(
         keys = tuple(row) if header is None else header
         if keys not in resolved:
             resolved[keys] = columns.resolve(keys, location)
-        values = _to_plain(row, resolved[keys], names)
+        values = _to_plain(row, resolved[keys], names, location)
         yield _check_characters(Record(location, values, resolved[keys], number).example(target), location)
 
 
@@ -77,7 +77,10 @@ def _find_class_names(data: object) -> Mapping[str, Sequence[str]]:
     """Columns of a ``datasets.Dataset`` whose numbers stand for names."""
     features = getattr(data, "features", None)
     columns = features.items() if isinstance(features, Mapping) else ()
-    return {column: feature.names for column, feature in columns if isinstance(getattr(feature, "names", None), list)}
+    # A list of tags has the names in the feature of its items.
+    items = {column: getattr(feature, "feature", feature) for column, feature in columns}
+    names = {column: getattr(item, "names", None) for column, item in items.items()}
+    return {column: classes for column, classes in names.items() if isinstance(classes, list)}
 
 
 def _is_pair(row: object, num_texts: int) -> bool:
@@ -94,16 +97,32 @@ def _name_values(row: tuple[Any, ...], location: Location) -> dict[str, Any]:
     raise location.error(f"expected a tuple (text, label) or (text, second text, label), got {len(row)} values")
 
 
-def _to_plain(row: Mapping[Any, Any], columns: Columns, names: Mapping[str, Sequence[str]]) -> Mapping[Any, Any]:
+def _to_plain(
+    row: Mapping[Any, Any], columns: Columns, names: Mapping[str, Sequence[str]], location: Location
+) -> Mapping[Any, Any]:
     """The row with its label as a Python value: not NumPy's, ``None`` if it is missing, a name instead of a number."""
     if columns.label is None:
         return row
     label = row[columns.label]
-    label = label.item() if hasattr(label, "item") else label
+    label = label.tolist() if hasattr(label, "tolist") else label
     # From pandas, if the caller has imported it.
     is_missing = label is getattr(sys.modules.get("pandas"), "NA", None)
     if is_missing or (isinstance(label, float) and label != label):
         label = None
-    if isinstance(label, int) and str(columns.label) in names and 0 <= label < len(names[str(columns.label)]):
-        label = names[str(columns.label)][label]
+    numbers = names.get(str(columns.label))
+    if numbers is not None:
+        label = (
+            [_find_name(tag, numbers, location) for tag in label]
+            if isinstance(label, list)
+            else _find_name(label, numbers, location)
+        )
     return {**row, columns.label: label}
+
+
+def _find_name(label: Any, names: Sequence[str], location: Location) -> Any:
+    """The name of a class; ``None`` for -1, by which ``datasets`` marks examples without a label."""
+    if not isinstance(label, int) or label == -1:
+        return None if label == -1 else label
+    if not 0 <= label < len(names):
+        raise location.error(f"expected a class from 0 to {len(names) - 1}, or -1 for none, got {label}")
+    return names[label]
