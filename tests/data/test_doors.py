@@ -13,7 +13,9 @@ import numpy as np
 import pytest
 
 import structattn as sa
+from structattn.data.data_summary import summarise
 from structattn.data.readers.python_objects import read_objects
+from structattn.data.treebank.example_rows import make_rows, write_rows
 from structattn.errors import ParseError
 
 pandas = pytest.importorskip("pandas")
@@ -152,8 +154,8 @@ def test_tags_are_lists_beside_lists_of_words(tmp_path: Path) -> None:
         (example,) = examples
         assert (example.sentences[0].words, example.label) == (tuple(words), "B-PER O")
     for record, message in (
-        ({"tokens": words, "tags": ["O"]}, "1 tags for 2 words"),
-        ({"text": "Ann slept", "tags": tags}, "2 tags for a text"),
+        ({"tokens": words, "tags": ["O"]}, "here 1 for 2 words"),
+        ({"text": "Ann slept", "tags": tags}, "here 2 for a text"),
         ({"tokens": words, "tags": ["O", 3]}, "expected tags that are strings without spaces"),
     ):
         with pytest.raises(ParseError, match=message):
@@ -196,3 +198,28 @@ def test_labels_of_fasttext_lose_their_prefix_and_are_one_per_line(tmp_path: Pat
     path.write_text("__label__pos __label__new so fine\n", encoding="utf-8")
     with pytest.raises(ParseError, match=r"train.txt:1: expected one label, got 'pos' and 'new'; keep one per line"):
         list(sa.read_examples(path))
+
+
+def test_a_treebank_keeps_its_trees_by_every_door(tmp_path: Path) -> None:
+    tree = sa.ConstituencyTree.from_brackets("(S (NP (D the) (N dog)) (V barks))")
+    sentence = sa.Sentence(tree.words, ["D", "N", "V"], sa.DependencyTree([2, 3, 0], ["det", "nsubj", "root"]), tree)
+    examples = [sa.Example((sentence,), "yes", id="1"), sa.Example((sa.Sentence(["so"]),), "no", id="2")]
+    rows = [row for example in examples for row in make_rows(example)]
+    write_rows(tmp_path / "data.jsonl", examples)
+    for door in (
+        sa.read_examples(tmp_path / "data.jsonl"),
+        read_objects(rows),
+        read_objects(pandas.DataFrame(rows)),
+        read_objects(pandas.read_json(tmp_path / "data.jsonl", lines=True)),
+    ):
+        both = list(door)
+        assert [example.label for example in both] == ["yes", "no"]
+        assert both[0].sentences[0].dependency == sentence.dependency
+        assert both[0].sentences[0].constituency == sentence.constituency
+
+
+def test_labels_that_differ_by_case_are_said(tmp_path: Path) -> None:
+    (warning,) = summarise(
+        [sa.Example(text, label) for text, label in zip("abc", ["neg", "NEG", "pos"], strict=True)] * 9
+    ).warnings
+    assert warning == "data: the labels 'neg', 'NEG' differ only by case, and are different classes"

@@ -197,6 +197,12 @@ def _warn(name: str, format: str, labels: Counter[str], known_labels: Collection
             f"{name}: {number:,} examples have {len(labels):,} labels ({_list(list(labels))}), which look like "
             "texts, not like labels; label_column names the column of labels"
         )
+    spellings: dict[str, list[str]] = {}
+    for label in labels:
+        spellings.setdefault(label.casefold(), []).append(label)
+    for alike in spellings.values():
+        if len(alike) > 1:
+            yield f"{name}: the labels {_list(alike)} differ only by case, and are different classes"
     if known_labels is None:
         if len(labels) == 1:
             yield f"{name}: every example has the same label {_list(list(labels))}; there is nothing to learn"

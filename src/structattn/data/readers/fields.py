@@ -94,6 +94,7 @@ LABELS = (
     "label", "gold_label", "Quality", "is_duplicate", "score", "class", "category", "sentiment", "polarity", "target",
     "topic", "stars", "rating", "ner_tags", "pos_tags", "tags",
 )  # fmt: skip
+TREEBANK_KEYS = ("text", "starts", "ends")  # what every row of a treebank in columns has, and no other data
 IDS = ("id", "index", "pairID", "pair_ID")
 
 
@@ -210,9 +211,10 @@ class Record:
         (words, *further) = self.texts
         if further or isinstance(words, str) or len(words) != len(tags):
             got = "a text" if isinstance(words, str) else f"{len(words)} words"
-            raise self.location.error(
-                f"expected a string or a number as label, or a tag for each word, got {len(tags)} tags for {got}"
+            message = (
+                f"expected a string or a number as label, got {shown(tags, width=40)}; a list is a tag for each word"
             )
+            raise self.location.error(f"{message}, here {len(tags)} for {got}")
         for tag in tags:
             if not isinstance(tag, str) or len(tag.split()) != 1:
                 raise self.location.error(f"expected tags that are strings without spaces, got {shown(tag, width=40)}")

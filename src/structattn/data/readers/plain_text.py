@@ -66,12 +66,12 @@ def read_columns(
         for number, line in block:
             tabs = "\t" in line if tabs is None else tabs
             fields = line.split("\t") if tabs else line.split()
+            if len(fields) < width:
+                message = f"expected at least {width} columns, word and tag among them, got {shown(line)}"
+                raise Location(path, number).error(message)
             columns = len(fields) if columns is None else columns
             if len(fields) != columns:
                 message = f"expected {columns} columns as in the line before, got {len(fields)} in {shown(line)}"
-                raise Location(path, number).error(message)
-            if len(fields) < width:
-                message = f"expected at least {width} columns, word and tag among them, got {shown(line)}"
                 raise Location(path, number).error(message)
             word, tag = fields[word_at].strip(), fields[tag_at].strip()
             if not word or not tag or len(tag.split()) > 1:

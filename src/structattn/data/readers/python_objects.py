@@ -1,11 +1,12 @@
 """Examples from Python objects: data frames, datasets, mappings, tuples, texts."""
 
+import itertools
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Column, Columns, Location, Record, check_target
+from structattn.data.readers.fields import TREEBANK_KEYS, Column, Columns, Location, Record, check_target
 from structattn.errors import ParseError, shown
 from structattn.files.text import is_unicode
 from structattn.syntax.sentence import Sentence
@@ -23,7 +24,8 @@ def read_objects(
 ) -> Iterator[Example]:
     """The examples of a data frame, a data set, or an iterable of mappings, tuples, examples, sentences or texts.
 
-    If an example has two texts, a tuple of two texts is a pair without a label; errors call the data ``name``.
+    If an example has two texts, a tuple of two texts is a pair without a label; errors call the data ``name``. Rows of
+    a treebank in columns, as ``structattn convert`` writes them, keep their trees.
     """
     if target is not None:
         check_target(target)
@@ -35,7 +37,15 @@ def read_objects(
     names = _find_class_names(data)
     resolved: dict[tuple[Column, ...], Columns] = {}
     header = _find_header(data)
-    for number, row in enumerate(data if header is None else _read_rows(data, header)):
+    rows: Iterator[Any] = iter(data if header is None else _read_rows(data, header))
+    if columns.text is None:
+        rows, is_treebank = _look_at_first(rows)
+        if is_treebank:
+            from structattn.data.treebank.example_rows import make_examples  # which other objects do not need
+
+            yield from make_examples(map(_make_plain, rows), name)
+            return
+    for number, row in enumerate(rows):
         location = Location(name, number + 1, is_line=False)
         if isinstance(row, Example):
             yield _check_characters(row, location)
@@ -53,6 +63,28 @@ def read_objects(
             resolved[keys] = columns.resolve(keys, location)
         values = _to_plain(row, resolved[keys], names, location)
         yield _check_characters(Record(location, values, resolved[keys], number).example(target), location)
+
+
+def _look_at_first(rows: Iterator[Any]) -> tuple[Iterator[Any], bool]:
+    """The rows, and whether they are those of a treebank, as ``structattn convert`` writes them."""
+    first = list(itertools.islice(rows, 1))
+    is_treebank = bool(first) and isinstance(first[0], Mapping) and set(TREEBANK_KEYS) <= set(first[0])
+    return itertools.chain(first, rows), is_treebank
+
+
+def _make_plain(value: Any) -> Any:
+    """Python's lists and numbers for those of NumPy and pandas; ``None`` for what is missing."""
+    value = value.tolist() if hasattr(value, "tolist") else value
+    if isinstance(value, Mapping):
+        return {key: _make_plain(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_make_plain(item) for item in value]
+    return None if _is_missing(value) else value
+
+
+def _is_missing(value: Any) -> bool:
+    """Whether a value is NaN, or the NA of pandas, if the caller has imported it."""
+    return value is getattr(sys.modules.get("pandas"), "NA", "") or (isinstance(value, float) and value != value)
 
 
 def _check_characters(example: Example, location: Location) -> Example:
@@ -105,10 +137,7 @@ def _to_plain(
         return row
     label = row[columns.label]
     label = label.tolist() if hasattr(label, "tolist") else label
-    # From pandas, if the caller has imported it.
-    is_missing = label is getattr(sys.modules.get("pandas"), "NA", None)
-    if is_missing or (isinstance(label, float) and label != label):
-        label = None
+    label = None if _is_missing(label) else label
     numbers = names.get(str(columns.label))
     if numbers is not None:
         label = (

@@ -11,6 +11,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
+from structattn.data.readers.fields import TREEBANK_KEYS
 from structattn.data.readers.json_records import read_json_objects
 from structattn.errors import ParseError
 from structattn.files.replacing import replace_text
@@ -24,8 +25,6 @@ Row = dict[str, Any]
 
 _COLUMNS = {"lemmas": 2, "xpos": 4, "features": 5, "enhanced": 8, "misc": 9}
 _NUM_COLUMNS = 10
-# Keys that every row has, and no other JSON of texts.
-_MARKS = ("text", "starts", "ends")
 
 
 def make_rows(example: Example) -> list[Row]:
@@ -217,7 +216,7 @@ def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int
 
 def is_row(keys: Collection[str]) -> bool:
     """Whether a JSON object with these keys is a row of the treebank."""
-    return all(key in keys for key in _MARKS)
+    return all(key in keys for key in TREEBANK_KEYS)
 
 
 def read_rows(path: Source) -> Iterator[Example]:
