@@ -16,7 +16,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build_from_config
@@ -109,6 +109,11 @@ class AttachmentModel(TaskModel):
     def config(self) -> dict[str, Any]:
         """Plain values that describe everything but the words and the parameters."""
         return {**self.encoder.config, "task": self.task.to_dict()}
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Write the vocabulary and the files of the encoder; return the configuration."""
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
+        return {**self.config, **self.encoder.write_files(folder)}
 
     def forward(self, batch: SentenceBatch) -> Float[Tensor, " batch"]:
         """The log-likelihood of each sentence's own tree.

@@ -14,7 +14,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.encoders.build import build_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.errors import ConfigError, MissingStructure
@@ -178,8 +178,12 @@ class SentenceModel(TaskModel):
         Raises:
             ConfigError: if the model has no vocabulary, or its encoder was not made by name.
         """
+        if self.vocabulary is None:
+            raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
         return {
-            **super().write_files(folder),
+            **self.config,
+            **self.encoder.write_files(folder),
             "architectures": ["StructAttnForSequenceClassification"],
             "id2label": {str(index): label for index, label in enumerate(self.labels)},
             "label2id": self._indices,

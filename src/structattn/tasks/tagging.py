@@ -17,7 +17,7 @@ from jaxtyping import Float, Int64
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
-from structattn.data.model_folder import VOCABULARY, read_vocabulary
+from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.data.span_tags import TagScheme, list_pairs, recognise_scheme
 from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
@@ -184,6 +184,11 @@ class TaggingModel(TaskModel):
             "trees": dataclasses.asdict(self.trees),
             "tag_scheme": None if self.chain.scheme is None else dataclasses.asdict(self.chain.scheme),
         }
+
+    def write_files(self, folder: Path) -> dict[str, Any]:
+        """Write the vocabulary and the files of the encoder; return the configuration."""
+        write_vocabulary(self.vocabulary, folder / VOCABULARY)
+        return {**self.config, **self.encoder.write_files(folder)}
 
     def distribution(self, batch: TagBatch) -> LinearChainCRF:
         """The distribution over the tags of each sentence.

@@ -13,7 +13,6 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, Vocabulary
-from structattn.data.model_folder import VOCABULARY, write_vocabulary
 from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.encoder_table import encoder_options
@@ -157,17 +156,6 @@ class TaskModel(SavedModel):
             config: as the property of that name.
             folder: contains the files that ``write_files`` wrote.
         """
-
-    def write_files(self, folder: Path) -> dict[str, Any]:
-        """Write the vocabulary and the files of the encoder; return the configuration.
-
-        Raises:
-            ConfigError: if the model has no vocabulary, or a part that was not made by name.
-        """
-        if self.vocabulary is None:
-            raise ConfigError("this model has no vocabulary, so it cannot be saved: pass vocabulary=")
-        write_vocabulary(self.vocabulary, folder / VOCABULARY)
-        return {**self.config, **self.encoder.write_files(folder)}
 
     @abstractmethod
     def collate(self, examples: Sequence[Item]) -> Any:
