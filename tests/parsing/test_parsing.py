@@ -465,12 +465,13 @@ def test_the_backbone_has_a_rate_of_its_own(gold: list[Sentence], files: Path, t
     assert set(rates) == {id(one) for one in parser.parameters()}
 
 
-def test_a_backbone_without_its_tokenizer_is_named(gold: list[Sentence], tmp_path: Path) -> None:
+@pytest.mark.parametrize(("file", "message"), [("config", "config.json: expected"), ("tokenizer", "has no tokenizer")])
+def test_a_backbone_that_lacks_a_file_is_named(gold: list[Sentence], tmp_path: Path, file: str, message: str) -> None:
     tiny("bert").save_pretrained(tmp_path / "backbone")
     minilm_tokenizer().save_pretrained(tmp_path / "backbone")
     build_parser(gold, backbone=tmp_path / "backbone").save_pretrained(tmp_path / "parser")
-    (tmp_path / "parser" / "backbone" / "config.json").unlink()
-    with pytest.raises(ParseError, match="expected a backbone's configuration and tokenizer"):
+    (tmp_path / "parser" / "backbone" / f"{file}.json").unlink()
+    with pytest.raises(ValueError, match=f"parser/backbone.*{message}"):
         read_parser(tmp_path / "parser")
     with pytest.raises(ConfigError, match="pooling: expected first or mean, got 'last'"):
         build_parser(gold, backbone=tmp_path / "backbone", encoder={"pooling": "last"})

@@ -374,7 +374,7 @@ def test_a_backbone_brings_no_code(poison: str, tmp_path: Path, payload: Path) -
     backbone = tiny_backbone(tmp_path / "backbone")
     poisoned(backbone, payload, poison)
     for reader in ("AutoModel", "AutoModelForQuestionAnswering"):
-        with pytest.raises(ConfigError, match="backbone"):
+        with pytest.raises(StructAttnError, match="backbone"):
             load_backbone(backbone, reader=reader)
     assert not ran(payload)
     assert not (backbone / "IMPORTED").exists()

@@ -17,7 +17,7 @@ from torch import Tensor, nn
 
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.data.subword_batch import check_tokenizer
-from structattn.errors import ConfigError, require
+from structattn.errors import ConfigError, require, shown
 
 if TYPE_CHECKING:
     from structattn.syntax import Sentence
@@ -75,6 +75,7 @@ class PretrainedBackbone(nn.Module):
         self.cached_states: dict[bytes, Tensor] | None = {} if keep_states else None
         self._version = -1
         config: Any = model.config
+        encoder: Any = model
         if getattr(config, "is_encoder_decoder", False):
             raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
         if getattr(model, "base_model", model) is not model:
@@ -87,6 +88,7 @@ class PretrainedBackbone(nn.Module):
         self.layer = layer
         self.is_frozen = is_frozen
         self.dim = int(config.hidden_size)
+        self.num_tokens = len(encoder.get_input_embeddings().weight)
         self.max_length = max_input_length(model, tokenizer)
         self.folder = ""
         self.has_text_at_end = has_text_at_end(model)
@@ -134,9 +136,17 @@ class PretrainedBackbone(nn.Module):
             device: the device of the result; that of the backbone if ``None``.
 
         Raises:
-            ConfigError: for a text that is longer than the backbone can read, unless ``truncation`` is set.
+            ConfigError: for a text that is longer than the backbone can read, unless ``truncation`` is set; for a token
+                that the model has no embedding for.
         """
         subwords = collate_subwords(texts, self.tokenizer, max_length=self.max_length, truncation=truncation)
+        largest = int(subwords.ids.max())
+        if largest >= self.num_tokens:
+            token = self.tokenizer.convert_ids_to_tokens(largest)
+            raise ConfigError(
+                f"the tokenizer has {token!r} as number {largest:,}, but {type(self.model).__name__} has embeddings of "
+                f"{self.num_tokens:,} tokens: expected the tokenizer of the same model"
+            )
         return subwords.to(self.device if device is None else device)
 
     def save_skeleton(self, folder: Path) -> None:
@@ -297,6 +307,8 @@ def max_input_length(model: nn.Module, tokenizer: Any) -> int | None:
     if positions is not None and positions > 0:
         limits.append(int(positions) - _first_position(model))
     longest = getattr(tokenizer, "model_max_length", None)
+    if longest is not None and not (isinstance(longest, int | float) and longest >= 1):
+        raise ConfigError(f"model_max_length in tokenizer_config.json: expected a number above 0, got {shown(longest)}")
     if longest is not None and longest < 10**9:  # transformers writes "no limit" as a very large number
         limits.append(int(longest))
     return min(limits, default=None)

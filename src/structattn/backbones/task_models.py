@@ -300,12 +300,6 @@ def _write_description(weights: Path, folder: Path) -> None:
 
 
 def _fresh_backbone(folder: Path) -> nn.Module:
-    transformers = require("transformers", "train")
-    try:
-        config = read_backbone_config(folder)
-    except ConfigError:
-        raise
-    except Exception as error:  # transformers raises many kinds of errors for a damaged configuration
-        raise ConfigError(f"{folder}: expected the configuration of a backbone: {str(error)[:200]}") from error
-    backbone: nn.Module = transformers.AutoModel.from_config(config, trust_remote_code=False)
+    config = read_backbone_config(folder)
+    backbone: nn.Module = require("transformers", "train").AutoModel.from_config(config, trust_remote_code=False)
     return backbone

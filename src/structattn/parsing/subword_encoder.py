@@ -13,7 +13,7 @@ from structattn.backbones import PretrainedBackbone, pool_words
 from structattn.backbones.backbone_embedding import WordPooling
 from structattn.backbones.backbone_files import read_backbone_config, read_backbone_tokenizer
 from structattn.data import SubwordBatch
-from structattn.errors import ConfigError, ParseError, require
+from structattn.errors import ConfigError, require
 from structattn.syntax import Sentence
 
 _BACKBONE = "backbone"
@@ -127,13 +127,7 @@ class SubwordEncoder(nn.Module):
             ParseError: if the description is missing or damaged.
         """
         transformers = require("transformers", "train")
-        try:
-            config = read_backbone_config(folder / _BACKBONE)
-            tokenizer = read_backbone_tokenizer(folder / _BACKBONE)
-        except Exception as error:  # transformers raises many kinds of errors for a damaged configuration
-            message = str(error).strip().split("\n")[0][:200]
-            raise ParseError(
-                f"expected a backbone's configuration and tokenizer: {message}", file=folder / _BACKBONE
-            ) from error
+        config = read_backbone_config(folder / _BACKBONE)
+        tokenizer = read_backbone_tokenizer(folder / _BACKBONE)
         model = transformers.AutoModel.from_config(config, trust_remote_code=False)
         return cls(PretrainedBackbone(model, tokenizer), **options)
