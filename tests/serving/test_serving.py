@@ -1,5 +1,6 @@
 """A model behind a server: dynamic batches, what is refused and what is never lost, and the command that starts it."""
 
+import contextlib
 import http.client
 import json
 import math
@@ -13,6 +14,7 @@ import threading
 import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +26,8 @@ from repository import ROOT
 from structattn.cli.serve_command import command as serve_command
 from structattn.errors import ConfigError
 from structattn.explorer.reply_records import answer_to_json
+from structattn.http.connections import Connections, Limits
+from structattn.http.token_server import read_token
 from structattn.options.hardware import Hardware
 from structattn.serving import ModelServer, ModelService, OverloadError
 from structattn.serving.dynamic_batching import Batcher
@@ -319,20 +323,224 @@ def test_a_failure_of_the_model_is_not_the_clients(model: sa.tasks.SentenceModel
         server.stop()
 
 
-def test_connections_are_bounded(model: sa.tasks.SentenceModel) -> None:
-    with ModelServer(ModelService(model, sa.parsing.load_parser("en"))) as server:
-        server._free = threading.BoundedSemaphore(1)
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        with socket.create_connection(("127.0.0.1", server.server_port)):
-            while server._free._value:
-                time.sleep(0.001)
-            with socket.create_connection(("127.0.0.1", server.server_port)) as second:
-                assert second.recv(100).startswith(b"HTTP/1.1 503 ")
-        while not server._free._value:
+@contextmanager
+def serving(model: sa.tasks.SentenceModel, work: Any = None, **options: Any) -> Iterator[ModelServer]:
+    """A server of its own; ``work`` replaces the predictions."""
+    limits = options.pop("limits", None)
+    service = ModelService(model, sa.parsing.load_parser("en"), **options)
+    if work is not None:
+        service._batches.work["/predict"] = work
+    with ModelServer(service, limits=limits) as server:
+        thread = threading.Thread(target=server.serve_forever, daemon=True)
+        thread.start()
+        try:
+            yield server
+        finally:
+            server.shutdown()
+            server.stop()
+            thread.join()
+
+
+def connect(server: ModelServer, sent: bytes = b"") -> socket.socket:
+    connection = socket.create_connection(("127.0.0.1", server.server_port), timeout=60)
+    connection.sendall(sent)
+    return connection
+
+
+HEAD = b"POST /predict HTTP/1.1\r\nHost: "
+REQUEST = "POST /predict HTTP/1.1\r\nHost: {host}\r\nX-Token: {token}\r\nContent-Type: application/json\r\n"
+
+
+def test_slow_clients_make_room_for_others(model: sa.tasks.SentenceModel) -> None:
+    """Four times as many slow connections as there may be, of one address: every valid request is answered."""
+    with serving(model, limits=Limits(connections=8, per_address=6, spare=2)) as server:
+        slow = [connect(server, HEAD) for _ in range(24)]
+        for _ in range(5):
+            assert send(server, "/health", method="GET")[0] == 200
+            assert send(server, "/predict", {"texts": ["fine"]})[0] == 200
+            slow.append(connect(server, HEAD))
+        assert len(server.connections) <= 6
+        assert slow[0].recv(1) == b"", "the first of them was closed"
+        for connection in slow:
+            connection.close()
+
+
+@pytest.mark.parametrize("sent", [b"", HEAD, b"head and a part of the body"])
+def test_headers_and_bodies_have_a_deadline_however_slowly_they_come(
+    model: sa.tasks.SentenceModel, sent: bytes
+) -> None:
+    with serving(model, limits=Limits(headers=0.3, body=0.3)) as server:
+        if b"body" in sent:
+            head = REQUEST.format(host=server.hosts[0], token=server.token)
+            sent = f"{head}Content-Length: 99\r\n\r\n".encode() + b'{"texts"'
+        with connect(server, sent) as connection:
+            stop = threading.Event()
+
+            def trickle() -> None:
+                with contextlib.suppress(OSError):
+                    while not stop.wait(0.05):
+                        connection.sendall(b" ")
+
+            sender = threading.Thread(target=trickle)
+            sender.start()
+            with contextlib.suppress(ConnectionError):
+                assert connection.recv(1) == b"", "closed, though a byte came every 0.05 seconds"
+            stop.set()
+            sender.join()
+
+
+def test_a_server_whose_places_are_taken_by_requests_still_tells_its_state(model: sa.tasks.SentenceModel) -> None:
+    go = threading.Event()
+
+    def work(items: list[Any]) -> Sequence[Any]:
+        assert go.wait(300)
+        return [{"label": "x"}] * len(items)
+
+    with serving(model, work, limits=Limits(connections=3, spare=1)) as server, ThreadPoolExecutor(3) as clients:
+        asked = [clients.submit(send, server, "/predict", {"texts": ["fine"]}) for _ in range(3)]
+        while len(server.connections._answered) < 3:
             time.sleep(0.001)
         assert send(server, "/health", method="GET")[0] == 200
+        status, text = send(server, "/predict", {"texts": ["fine"]})
+        assert (status, text) == (503, "the server is busy; try again in a moment\n")
+        go.set()
+        assert [one.result()[0] for one in asked] == [200] * 3
+
+
+def test_one_address_cannot_take_all_places() -> None:
+    sockets = [socket.socket() for _ in range(6)]
+    connections = Connections(Limits(connections=4, per_address=2, spare=0))
+    assert [connections.admit(one, "a") for one in sockets[:2]] == [True, True]
+    for one in sockets[:2]:
+        connections.begin(one)
+    assert not connections.admit(sockets[2], "a")
+    assert [connections.admit(one, "b") for one in sockets[2:4]] == [True, True]
+    assert connections.admit(sockets[4], "c"), "a connection of b that waits for its client makes room"
+    with pytest.raises(ConnectionAbortedError):
+        connections.begin(sockets[2])
+    connections.end(sockets[0])
+    assert connections.admit(sockets[5], "a")
+    assert len(connections) == 4
+    for one in sockets:
+        connections.leave(one)
+        one.close()
+    assert len(connections) == 0
+
+
+def test_an_answer_has_a_time_and_what_is_late_is_dropped(model: sa.tasks.SentenceModel) -> None:
+    seen: list[int] = []
+    go = threading.Event()
+
+    def work(items: list[Any]) -> Sequence[Any]:
+        seen.append(len(items))
+        assert go.wait(300)
+        return [{"label": "x"}] * len(items)
+
+    with serving(model, work, max_batch=1, max_seconds=0.3) as server:
+        status, content = send(server, "/predict", {"texts": ["a", "b", "c"]})
+        assert (status, content) == (503, {"error": "no answer within 0.3 seconds; what was not begun is dropped"})
+        go.set()
+    assert seen == [1], "the text that was begun; the other two were dropped"
+
+
+def test_the_work_of_a_client_that_has_left_is_dropped(model: sa.tasks.SentenceModel) -> None:
+    seen: list[int] = []
+    started, go = threading.Event(), threading.Event()
+
+    def work(items: list[Any]) -> Sequence[Any]:
+        seen.append(len(items))
+        started.set()
+        assert go.wait(300)
+        return [{"label": "x"}] * len(items)
+
+    with serving(model, work, max_batch=1) as server:
+        body = json.dumps({"texts": ["a", "b", "c"]}).encode()
+        head = REQUEST.format(host=server.hosts[0], token=server.token)
+        connection = connect(server, f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
+        assert started.wait(300)
+        connection.close()
+        while server.service._batches._jobs and not all(
+            job.result.cancelled() for job in server.service._batches._jobs
+        ):
+            time.sleep(0.01)
+        go.set()
+        assert send(server, "/predict", {"texts": ["d"]})[0] == 200
+    assert seen == [1, 1]
+
+
+@pytest.mark.parametrize("path", ["/predict", "/parse", "/attention"])
+def test_a_request_has_a_budget_of_words(model: sa.tasks.SentenceModel, path: str) -> None:
+    with serving(model, max_words=12) as server:
+        assert send(server, path, {"texts": ["a film ."] * 4})[0] == 200
+        status, content = send(server, path, {"texts": ["a film ."] * 4 + ["a"]})
+    assert (status, content) == (400, {"error": "texts: expected at most 12 words in a request, got 13"})
+
+
+AMBIGUOUS = {
+    "two lengths": "Content-Length: {size}\r\nContent-Length: {size}\r\n",
+    "two other lengths": "Content-Length: {size}\r\nContent-Length: 0\r\n",
+    "two hosts": "Content-Length: {size}\r\nHost: {host}\r\n",
+    "two tokens": "Content-Length: {size}\r\nX-Token: x\r\n",
+    "no colon": "Content-Length: {size}\r\nno colon\r\n",
+    "no colon first": "no colon\r\nContent-Length: {size}\r\n",
+    "space before the colon": "Content-Length : {size}\r\n",
+    "two lines": "Content-Length: {size}\r\nX-Note: a\r\n b\r\n",
+    "no name": "Content-Length: {size}\r\n: x\r\n",
+}
+
+
+@pytest.mark.parametrize("name", AMBIGUOUS)
+def test_headers_that_two_readers_may_understand_differently_are_refused(name: str, server: ModelServer) -> None:
+    body = b'{"texts": ["fine"]}'
+    head = REQUEST.format(host=server.hosts[0], token=server.token)
+    head += AMBIGUOUS[name].format(size=len(body), host=server.hosts[0])
+    with connect(server, f"{head}\r\n".encode() + body) as connection:
+        received = b""
+        with contextlib.suppress(ConnectionError):
+            while part := connection.recv(65536):
+                received += part
+    assert received.startswith(b"HTTP/1.1 400 ")
+    assert received.count(b"HTTP/1.1") == 1, "what follows is no second request"
+    assert b"Connection: close" in received
+
+
+def test_a_server_that_ends_refuses_new_connections_and_answers_the_old(model: sa.tasks.SentenceModel) -> None:
+    started, go = threading.Event(), threading.Event()
+
+    def work(items: list[Any]) -> Sequence[Any]:
+        started.set()
+        assert go.wait(300)
+        return [{"label": "x"}] * len(items)
+
+    with serving(model, work) as server, ThreadPoolExecutor(2) as clients:
+        asked = clients.submit(send, server, "/predict", {"texts": ["fine"]})
+        assert started.wait(300)
         server.shutdown()
-        server.stop()
+        port = server.server_port
+        stopping = clients.submit(server.stop)
+        while not server.is_draining:
+            time.sleep(0.001)
+        with pytest.raises(ConnectionRefusedError):
+            socket.create_connection(("127.0.0.1", port))
+        go.set()
+        stopping.result()
+        assert asked.result() == (200, {"predictions": [{"label": "x"}]})
+
+
+def test_a_token_comes_from_a_file_or_the_environment(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("STRUCTATTN_TOKEN", raising=False)
+    assert read_token() is None
+    monkeypatch.setenv("STRUCTATTN_TOKEN", "from-the-environment")
+    assert read_token() == "from-the-environment"
+    file = tmp_path / "token"
+    file.write_text("from-the-file-0123\n")
+    assert read_token(file) == "from-the-file-0123"
+    for content in ("short", "with a space in the middle", "", "\u00e4" * 20):
+        file.write_text(content, encoding="utf-8")
+        with pytest.raises(ConfigError, match=rf"^{re.escape(str(file))}: "):
+            read_token(file)
+    with pytest.raises(ConfigError, match="cannot read a token: No such file"):
+        read_token(tmp_path / "none")
 
 
 def test_the_command_serves_until_it_is_told_to_end(model: sa.tasks.SentenceModel, tmp_path: Path) -> None:
@@ -352,6 +560,15 @@ def test_the_command_serves_until_it_is_told_to_end(model: sa.tasks.SentenceMode
         connection.close()
         process.send_signal(signal.SIGTERM)
         assert process.wait(300) == 0
+
+
+def test_the_command_takes_a_token_and_does_not_print_it(model: sa.tasks.SentenceModel, tmp_path: Path) -> None:
+    model.save_pretrained(tmp_path / "model")
+    (tmp_path / "token").write_text("a token that is long".replace(" ", "-") + "\n")
+    lines = serve_command(str(tmp_path / "model"), token_file=str(tmp_path / "token"), hardware=Hardware("cpu"))
+    printed = json.loads(next(lines))
+    assert list(printed) == ["url"]
+    lines.close()  # type: ignore[attr-defined]  # a generator
 
 
 def test_the_responses_of_the_docs_have_the_keys_of_the_server(server: ModelServer) -> None:

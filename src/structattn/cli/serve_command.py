@@ -8,6 +8,7 @@ from collections.abc import Iterator
 
 from structattn.cli.command_inputs import check_at_least, check_inputs, check_port
 from structattn.errors import ConfigError
+from structattn.http.token_server import read_token
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser
 
@@ -23,13 +24,15 @@ def command(
     max_batch: int = 32,
     max_wait: float = 0.0,
     capacity: int = 256,
+    token_file: str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
     """Serve a trained model: POST /predict, /parse and /attention with {"texts": [...]}, and GET /health.
 
-    The first line printed contains the address and the token that every POST must carry in the header X-Token. Ctrl-C
-    or SIGTERM ends the server once the requests already accepted are answered.
+    The first line printed contains the address and the token that every POST must carry in the header X-Token, unless
+    you give the token, in a file or as STRUCTATTN_TOKEN. Ctrl-C or SIGTERM ends the server once the requests already
+    accepted are answered.
 
     Args:
         run: a run folder, or the folder of a saved model.
@@ -41,6 +44,7 @@ def command(
         max_wait: milliseconds that a text waits for others while nothing is computed; texts that arrive during a
             computation are computed together in any case.
         capacity: maximum number of waiting texts; a request that does not fit is answered with 503 immediately.
+        token_file: a file with the token, of at least 16 characters; a random one by default, or STRUCTATTN_TOKEN.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the folder names.
     """
@@ -50,6 +54,7 @@ def command(
     check_port(port)
     check_at_least(1, max_batch=max_batch, capacity=capacity)
     check_at_least(0, max_wait=max_wait)
+    token = read_token(token_file)
     if max_wait / 1000 > threading.TIMEOUT_MAX:
         raise ConfigError(f"--max_wait: expected at most {1000 * threading.TIMEOUT_MAX:.0f}, got {max_wait}")
 
@@ -65,11 +70,11 @@ def command(
         max_wait=max_wait / 1000,
         capacity=capacity,
     )
-    with ModelServer(service, host=host, port=port) as server:
+    with ModelServer(service, host=host, port=port, token=token) as server:
         # From another thread: shutdown waits until this one has stopped serving.
         previous = signal.signal(signal.SIGTERM, lambda number, frame: threading.Thread(target=server.shutdown).start())
         try:
-            yield json.dumps({"url": server.url, "token": server.token})
+            yield json.dumps({"url": server.url, **({"token": server.token} if token is None else {})})
             LOGGER.info("Ctrl-C ends the server")
             server.serve_forever()
         except KeyboardInterrupt:

@@ -1,25 +1,31 @@
 """A JSON server for clients that have its token: the common part of the explorer and ``structattn serve``.
 
 The token is sent in a header. On a loopback address the host name is checked (against DNS rebinding); responses are not
-shared across origins, and requests are JSON by POST of bounded size. The number of connections is bounded, too: when
-all are taken, a new client gets 503 at once.
+shared across origins, and requests are JSON by POST of bounded size, received within a deadline. The number of
+connections is bounded, too, and some are kept for the state of the server; ``http/connections.py`` makes room.
 """
 
 import contextlib
 import hmac
+import io
 import json
 import logging
+import os
+import re
 import secrets
 import socket
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Mapping
+from email.message import Message
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from structattn.errors import ConfigError
+from structattn.http.connections import Connections, Limits, TimedReader, has_left
 from structattn.http.request_checks import MOST_BYTES
 
 LOGGER = logging.getLogger("structattn.http")
@@ -27,6 +33,12 @@ HOST = "127.0.0.1"
 _LOOPBACK = (HOST, "localhost")
 _DRAINED = 16 * MOST_BYTES
 _MOST_DIGITS = 18
+_LEAST_TOKEN = 16
+TOKEN = "STRUCTATTN_TOKEN"
+"""The environment variable that may hold the token."""
+_ONCE = ("Host", "Content-Length", "Content-Type", "X-Token", "Origin")
+_HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
+_BUSY_MESSAGE = "the server is busy; try again in a moment"
 _HEADERS = {
     "Cache-Control": "no-store",
     "Cross-Origin-Opener-Policy": "same-origin",
@@ -34,6 +46,7 @@ _HEADERS = {
     "Referrer-Policy": "no-referrer",
     "X-Content-Type-Options": "nosniff",
 }
+_CURRENT = threading.local()
 _BUSY = b"HTTP/1.1 503 Service Unavailable\r\nRetry-After: 1\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
 
@@ -62,8 +75,11 @@ class TokenServer(ThreadingHTTPServer, ABC):
         host: str = HOST,
         port: int = 0,
         headers: Mapping[str, str] | None = None,
-        max_connections: int = 256,
+        limits: Limits | None = None,
+        token: str | None = None,
     ) -> None:
+        self.connections = Connections(limits or Limits())
+        self.connections.limits.check()
         try:
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
@@ -72,8 +88,8 @@ class TokenServer(ThreadingHTTPServer, ABC):
         self.host = host
         self.methods = methods
         self.headers = _HEADERS | dict(headers or {})
-        self.token = secrets.token_urlsafe(24)
-        self._free = threading.BoundedSemaphore(max_connections)
+        self.token = secrets.token_urlsafe(24) if token is None else token
+        self.is_draining = False
         self._answering = 0
         self._answered = threading.Condition()
 
@@ -99,8 +115,8 @@ class TokenServer(ThreadingHTTPServer, ABC):
         return hmac.compare_digest((token or "").encode("utf-8", "replace"), self.token.encode("ascii"))
 
     def process_request(self, request: Any, client_address: Any) -> None:
-        """Start a thread for the connection, if one is free."""
-        if self._free.acquire(blocking=False):
+        """Start a thread for the connection, if there is room."""
+        if not self.is_draining and self.connections.admit(request, client_address[0]):
             super().process_request(request, client_address)
             return
         with contextlib.suppress(OSError):
@@ -113,7 +129,7 @@ class TokenServer(ThreadingHTTPServer, ABC):
         try:
             super().process_request_thread(request, client_address)
         finally:
-            self._free.release()
+            self.connections.leave(request)
 
     @contextlib.contextmanager
     def answering(self) -> Iterator[None]:
@@ -127,8 +143,14 @@ class TokenServer(ThreadingHTTPServer, ABC):
                 self._answering -= 1
                 self._answered.notify_all()
 
+    def refuse_connections(self) -> None:
+        """Listen no longer: from now on a client is refused, and turns to another server."""
+        self.is_draining = True
+        self.server_close()
+
     def finish(self, seconds: float = 10.0) -> bool:
         """Wait until every request received has its response; return whether that was in time."""
+        self.refuse_connections()
         with self._answered:
             return self._answered.wait_for(lambda: not self._answering, seconds)
 
@@ -141,10 +163,20 @@ class _Handler(BaseHTTPRequestHandler):
     server: TokenServer  # type: ignore[assignment]  # the one that made this handler
     server_version, sys_version = "structattn", ""
     protocol_version = "HTTP/1.1"
-    timeout = 60
+
+    def handle(self) -> None:
+        """Handle the requests of a connection; those after the first may be waited for longer."""
+        limits = self.server.connections.limits
+        self.close_connection = False
+        self._source.allow(limits.headers)
+        while not self.close_connection and not self.server.is_draining:
+            self.handle_one_request()
+            self._source.allow(limits.idle)
 
     def handle_one_request(self) -> None:
         """Handle one request of any method; the base class would look for a method of the name ``do_...``."""
+        if self.rfile.peek(1):  # type: ignore[attr-defined]  # of a BufferedReader
+            self._source.allow(self.server.connections.limits.headers)
         self.raw_requestline = self.rfile.readline(65537)
         if not self.raw_requestline:
             self.close_connection = True
@@ -155,14 +187,26 @@ class _Handler(BaseHTTPRequestHandler):
             with self.server.answering():
                 self._answer()
                 self.wfile.flush()
+            self.server.connections.end(self.connection)
 
     def setup(self) -> None:
         """Send without delay: each response is one piece, so there is nothing to wait for."""
         super().setup()
+        self._source = TimedReader(self.connection)
+        self.rfile = io.BufferedReader(self._source)
         self.connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     def _answer(self) -> None:
-        body = self._body()
+        self._source.allow(self.server.connections.limits.body)
+        problem = _header_problem(self.headers)
+        body = None if problem else self._body()
+        may_compute = self.server.connections.begin(self.connection)
+        self.connection.settimeout(self.server.connections.limits.response)
+        if problem or self.server.is_draining:
+            self.close_connection = True
+        if problem:
+            self._refuse(HTTPStatus.BAD_REQUEST, problem)
+            return
         host, origin = self.headers.get("Host"), self.headers.get("Origin")
         try:
             address, asker = urlsplit(self.path), urlsplit(origin or "").netloc
@@ -180,6 +224,8 @@ class _Handler(BaseHTTPRequestHandler):
             self._refuse(HTTPStatus.METHOD_NOT_ALLOWED, f"expected {method}", Allow=method)
         elif method == "GET":
             self._send(self.server.get(address.path, parse_qs(address.query).get("token", [""])[0]))
+        elif not may_compute:
+            self._refuse(HTTPStatus.SERVICE_UNAVAILABLE, _BUSY_MESSAGE, **{"Retry-After": "1"})
         else:
             self._reply(address.path, body)
 
@@ -193,7 +239,10 @@ class _Handler(BaseHTTPRequestHandler):
         elif body is None:
             self._refuse(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {MOST_BYTES:,} bytes")
         else:
-            self._send(self.server.post(path, body))
+            _CURRENT.connection = self.connection
+            reply = self.server.post(path, body)
+            self.connection.settimeout(self.server.connections.limits.response)
+            self._send(reply)
 
     def _body(self) -> bytes | None:
         """The body; ``None`` if it is too large. It is read to its end, or the client would miss the response."""
@@ -213,7 +262,8 @@ class _Handler(BaseHTTPRequestHandler):
 
     def _send(self, reply: Reply, **headers: str) -> None:
         self.send_response(reply.status)
-        for name, value in (self.server.headers | headers).items():
+        closing = {"Connection": "close"} if self.close_connection else {}
+        for name, value in (self.server.headers | closing | headers).items():
             self.send_header(name, value)
         self.send_header("Content-Type", reply.kind)
         self.send_header("Content-Length", str(len(reply.content)))
@@ -223,6 +273,47 @@ class _Handler(BaseHTTPRequestHandler):
 
     def log_message(self, format: str, *values: Any) -> None:
         LOGGER.debug(format, *values)
+
+
+def _header_problem(headers: Message) -> str | None:
+    """Why the headers of a request could mean one thing here and another to a proxy; ``None`` if they cannot."""
+    if headers.defects:
+        return "expected headers with a colon each"
+    for name, value in headers.items():
+        if _HEADER_NAME.fullmatch(name) is None or "\n" in value or "\r" in value:
+            return f"expected a header of one line with a name of letters, digits and hyphens, got {name!r}"
+    repeated = [name for name in _ONCE if len(headers.get_all(name, [])) > 1]
+    return f"expected one {repeated[0]}, got several" if repeated else None
+
+
+def client_has_left() -> bool:
+    """Whether the client whose request this thread answers has closed its connection; then nobody reads the answer."""
+    connection = getattr(_CURRENT, "connection", None)
+    return connection is not None and has_left(connection)
+
+
+def read_token(file: str | os.PathLike[str] | None = None) -> str | None:
+    """The token in a file, or else in the environment; ``None`` if there is none, so that a random one is made.
+
+    A ``ConfigError`` for one that is short or cannot be sent in a header.
+    """
+    if file is None:
+        place, content = TOKEN, os.environ.get(TOKEN)
+    else:
+        place = os.fspath(file)
+        try:
+            content = Path(file).read_text(encoding="ascii")
+        except (OSError, UnicodeDecodeError) as error:
+            raise ConfigError(f"{place}: cannot read a token: {getattr(error, 'strerror', None) or error}") from None
+    if content is None:
+        return None
+    token = content.strip()
+    if len(token) < _LEAST_TOKEN or not all("!" <= character <= "~" for character in token):
+        raise ConfigError(
+            f"{place}: expected a token of at least {_LEAST_TOKEN} letters, digits and signs without spaces, "
+            f"got {len(token)} characters"
+        )
+    return token
 
 
 def refusal(status: HTTPStatus, message: str) -> Reply:

@@ -9,13 +9,14 @@ import threading
 import time
 from collections import deque
 from collections.abc import Callable, Mapping, Sequence
-from concurrent.futures import Future
+from concurrent.futures import FIRST_EXCEPTION, Future, wait
 from types import TracebackType
 from typing import Any, NamedTuple
 
 from structattn.errors import ConfigError, StructAttnError
 
 LOGGER = logging.getLogger("structattn.serving")
+_PATIENCE = 0.2  # seconds between two looks whether a client is still there
 Work = Callable[[list[Any]], Sequence[Any]]
 
 
@@ -52,10 +53,18 @@ class Batcher:
         self._thread = threading.Thread(target=self._run, name="batches", daemon=True)
         self._thread.start()
 
-    def submit(self, kind: str, items: Sequence[Any]) -> list[Any]:
+    def submit(
+        self,
+        kind: str,
+        items: Sequence[Any],
+        *,
+        seconds: float = threading.TIMEOUT_MAX,
+        is_unwanted: Callable[[], bool] = lambda: False,
+    ) -> list[Any]:
         """Process items and wait for their results; either all items are accepted or none.
 
-        The exception is that of ``work`` for the first invalid item, or an ``OverloadError``, at once.
+        The exception is that of ``work`` for the first invalid item, or an ``OverloadError``: at once if there is no
+        room, or as soon as the time is over or nobody wants the results; items that were not begun are then dropped.
         """
         jobs = [_Job(kind, item, Future(), time.monotonic()) for item in items]
         with self._changed:
@@ -64,6 +73,15 @@ class Batcher:
                 raise OverloadError(f"the queue is full ({waiting}); try again in a moment")
             self._jobs.extend(jobs)
             self._changed.notify_all()
+        end = time.monotonic() + seconds
+        while pending := [job.result for job in jobs if not job.result.done()]:
+            left = end - time.monotonic()
+            if left <= 0 or is_unwanted():
+                for result in pending:
+                    result.cancel()
+                reason = f"no answer within {seconds:g} seconds" if left <= 0 else "the client has left"
+                raise OverloadError(f"{reason}; what was not begun is dropped")
+            wait(pending, min(left, _PATIENCE), FIRST_EXCEPTION)
         return [job.result.result() for job in jobs]
 
     def close(self) -> None:
@@ -105,6 +123,9 @@ class Batcher:
             self._changed.wait_for(lambda: self._jobs or self._closed)
             if not self._jobs:
                 return []
+            self._jobs = deque(job for job in self._jobs if not job.result.cancelled())
+            if not self._jobs:
+                return self._next()
             first = self._jobs[0]
             left = first.since + self.max_wait - time.monotonic()
             self._changed.wait_for(lambda: self._closed or self._count(first.kind) >= self.max_batch, max(left, 0))
@@ -112,7 +133,9 @@ class Batcher:
             remaining: deque[_Job] = deque()
             for job in self._jobs:
                 fits = job.kind == first.kind and len(batch) < self.max_batch
-                (batch if fits else remaining).append(job)
+                # A job that was cancelled meanwhile is dropped; one that has begun cannot be cancelled any more.
+                if not fits or job.result.set_running_or_notify_cancel():
+                    (batch if fits else remaining).append(job)
             self._jobs = remaining
             return batch
 

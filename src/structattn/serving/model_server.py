@@ -4,26 +4,33 @@ Input is checked, and output is plain JSON: predictions, trees and attention.
 """
 
 import logging
-from collections.abc import Callable, Mapping
+import threading
+from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
 from structattn.data import Example
-from structattn.errors import StructAttnError, shown
+from structattn.errors import ConfigError, StructAttnError, shown
 from structattn.explorer.protocol import MOST_CHARACTERS, check_length, sentence_to_json
 from structattn.explorer.reply_records import answer_to_json, look_to_json
+from structattn.http.connections import Limits
 from structattn.http.request_checks import RequestError, check_list, check_object, is_text, read_body
-from structattn.http.token_server import HOST, Reply, TokenServer, as_json
+from structattn.http.token_server import HOST, Reply, TokenServer, as_json, client_has_left
 from structattn.inspection import look, structures_read
 from structattn.options.hardware import Hardware
 from structattn.parsing import Parser
 from structattn.serving.dynamic_batching import Batcher, OverloadError, Work
 from structattn.syntax import Sentence
+from structattn.syntax.tokenisation import split_words
 from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.serving")
 MOST_TEXTS = 64
 """Maximum number of texts, or pairs of texts, in one request."""
+MOST_WORDS_OF_A_REQUEST = 8_192
+"""Maximum number of words in the texts of one request."""
+MOST_SECONDS = 60.0
+"""Maximum number of seconds until a request is answered; later it is dropped."""
 
 
 class _Question(NamedTuple):
@@ -45,6 +52,8 @@ class ModelService:
         max_wait: seconds that the first text of a batch waits for others. Texts that arrive while a batch is computed
             form the next one in any case.
         capacity: maximum number of waiting texts.
+        max_words: maximum number of words in one request.
+        max_seconds: a request that is not answered within these seconds is dropped, with an ``OverloadError``.
 
     Raises:
         ConfigError: for sizes below 1, or a wait that is negative or longer than a thread can wait.
@@ -71,7 +80,12 @@ class ModelService:
         max_batch: int = 32,
         max_wait: float = 0.0,
         capacity: int = 256,
+        max_words: int = MOST_WORDS_OF_A_REQUEST,
+        max_seconds: float = MOST_SECONDS,
     ) -> None:
+        if max_words < 1 or not 0 < max_seconds <= threading.TIMEOUT_MAX:
+            raise ConfigError(f"expected at least one word and some seconds, got {max_words} and {max_seconds}")
+        self.max_words, self.max_seconds = max_words, max_seconds
         self.model = model
         self.parser = parser
         self.hardware = Hardware("cpu") if hardware is None else hardware
@@ -102,17 +116,27 @@ class ModelService:
 
         Raises:
             RequestError: for an invalid request.
-            OverloadError: immediately, if too many texts are waiting.
+            OverloadError: immediately, if too many texts are waiting; or if there was no answer in time, or the client
+                has left.
             StructAttnError: if the model cannot answer a text.
         """
         question = self._questions[path]
         texts = check_list(check_object(request, "request", ("texts",)).get("texts"), "texts", most=MOST_TEXTS)
         items = [question.read(text, index) for index, text in enumerate(texts)]
-        return {question.answers: self._batches.submit(path, items)}
+        self._check_words(items)
+        results = self._batches.submit(path, items, seconds=self.max_seconds, is_unwanted=client_has_left)
+        return {question.answers: results}
 
     def close(self) -> None:
         """Accept no more requests, and answer those already accepted."""
         self._batches.close()
+
+    def _check_words(self, items: Sequence[Example | str]) -> None:
+        count = sum(
+            len(split_words(item)) if isinstance(item, str) else sum(map(len, item.sentences)) for item in items
+        )
+        if count > self.max_words:
+            raise RequestError(f"texts: expected at most {self.max_words:,} words in a request, got {count:,}")
 
     def _read_example(self, value: Any, index: int) -> Example:
         arity = self.model.task.arity
@@ -161,6 +185,8 @@ class ModelServer(TokenServer):
         service: the service that answers.
         host: the address to listen on.
         port: the port to listen on; 0 picks a free one.
+        token: the token that clients send; a random one by default.
+        limits: of connections and of the seconds for what clients send (``structattn.http.connections.Limits``).
 
     Raises:
         ConfigError: if the address is not one of this machine, or the port is in use or not permitted.
@@ -176,8 +202,17 @@ class ModelServer(TokenServer):
         >>> server.stop()
     """
 
-    def __init__(self, service: ModelService, *, host: str = HOST, port: int = 0) -> None:
-        super().__init__({"/health": "GET", **dict.fromkeys(service.paths, "POST")}, host=host, port=port)
+    def __init__(
+        self,
+        service: ModelService,
+        *,
+        host: str = HOST,
+        port: int = 0,
+        token: str | None = None,
+        limits: Limits | None = None,
+    ) -> None:
+        methods = {"/health": "GET", **dict.fromkeys(service.paths, "POST")}
+        super().__init__(methods, host=host, port=port, token=token, limits=limits)
         self.service = service
 
     @property
@@ -204,7 +239,8 @@ class ModelServer(TokenServer):
         return reply_to(self.service, path, body)
 
     def stop(self) -> None:
-        """Answer the requests already received; call it when ``serve_forever`` has returned."""
+        """Answer the requests already received and refuse others; call it when ``serve_forever`` has returned."""
+        self.refuse_connections()
         self.service.close()
         self.finish()
 
