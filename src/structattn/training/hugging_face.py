@@ -16,9 +16,10 @@ from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import cached_file
 
 from structattn.data import SentenceBatch
-from structattn.data.model_config import FORMAT_VERSION, MODEL_TYPE, check_trusted, read_model_config
-from structattn.data.model_folder import VOCABULARY, read_vocabulary
-from structattn.errors import ConfigError
+from structattn.data.model_config import FORMAT_VERSION, MODEL, MODEL_TYPE, check_trusted, read_model_config
+from structattn.data.model_folder import VOCABULARY, read_model, read_vocabulary
+from structattn.errors import ConfigError, ParseError, shown
+from structattn.files.json_yaml import naming_description
 from structattn.syntax import Sentence
 from structattn.tasks import Prediction, SentenceModel, Task, TaskBatch
 from structattn.tasks.answering import Item
@@ -54,8 +55,8 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
         self.options = options or {}
         self.embedder = embedder or {}
         self.vocab_size = vocab_size
-        self.task = task or Task("classification").to_dict()
-        self.labels = labels or ["0", "1"]
+        self.task = Task("classification").to_dict() if task is None else task
+        self.labels = ["0", "1"] if labels is None else labels
         self.classifier = classifier or {}
         self.trees = trees or {}
         self.nodes = nodes
@@ -68,8 +69,17 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
 
     @classmethod
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
-        """As in transformers; the configuration counts as read, so it is not trusted."""
-        made = super().from_dict(config_dict, **kwargs)
+        """As in transformers; the configuration counts as read, so it is not trusted.
+
+        Raises:
+            ParseError: if it is damaged, as far as transformers leaves that to this class.
+            ConfigError: if it is of another kind or version of model.
+        """
+        folder = kwargs.get("name_or_path") or config_dict.get("_name_or_path") or ""
+        if (file := Path(folder) / MODEL.config).is_file():
+            read_model_config(folder, (SentenceModel.kind,), trust_code=True)
+        with naming_description(file, "a configuration"):
+            made = super().from_dict(config_dict, **kwargs)
         (made[0] if isinstance(made, tuple) else made)._was_read = True
         return made
 
@@ -110,6 +120,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
     config_class = StructAttnConfig
     base_model_prefix = "model"
     main_input_name = "input_ids"
+    accepts_loss_kwargs = False  # or a Trainer would pass num_items_in_batch
 
     def __init__(self, config: StructAttnConfig, *, trust_code: bool = False) -> None:
         if config._was_read:
@@ -126,7 +137,7 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         labels: Tensor | None = None,
         batch: TaskBatch | None = None,
         **kwargs: Any,
-    ) -> SequenceClassifierOutput:
+    ) -> SequenceClassifierOutput | tuple[Tensor, ...]:
         """Logits, and the loss where there are labels.
 
         Args:
@@ -136,13 +147,15 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
                 either side.
             labels: ``(batch,)`` class indices.
             batch: what ``model.collate(examples)`` returns, with trees and pairs; instead of the three above.
-            **kwargs: arguments of other models raise an error.
+            **kwargs: ``return_dict=False`` gives a tuple. Arguments of other models raise an error unless they are
+                ``None`` or false, as wrappers such as PEFT's pass them.
 
         Raises:
             ConfigError: if neither or both of ``batch`` and ``input_ids`` are given, an argument is unknown, or
                 ``labels`` are not one class for each text.
         """
-        unknown = [name for name in kwargs if name not in ("return_dict", "output_attentions", "output_hidden_states")]
+        return_dict = kwargs.pop("return_dict", None)
+        unknown = [name for name, value in kwargs.items() if value is not None and value is not False]
         if unknown:
             raise ConfigError(f"unknown argument {unknown[0]!r}; known: input_ids, attention_mask, labels, batch")
         if (batch is None) == (input_ids is None):
@@ -152,25 +165,43 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
             batch = self._batch(input_ids, mask, labels)
         logits = self.model(batch)
         loss = self.model.loss_of(logits, batch) if batch is not None and batch.num_labelled else None
-        return SequenceClassifierOutput(loss=loss, logits=logits)
+        output = SequenceClassifierOutput(loss=loss, logits=logits)
+        return output.to_tuple() if return_dict is False else output
 
     @classmethod
     def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
-        """As in transformers; the vocabulary is read too, so that ``predict`` takes texts."""
+        """As in transformers; the vocabulary is read too, so that ``predict`` takes texts.
+
+        Raises:
+            ParseError: if a file of the folder is missing or damaged; the message names it.
+            ConfigError: if the folder has a model of another kind or names code that is not trusted.
+        """
         trust_code = kwargs.pop("trust_code", False) or kwargs.get("trust_remote_code") is True
-        loaded = super().from_pretrained(pretrained_model_name_or_path, *args, trust_code=trust_code, **kwargs)
-        model = loaded[0] if isinstance(loaded, tuple) else loaded
-        folder = Path(cached_file(pretrained_model_name_or_path, VOCABULARY)).parent
+        is_reported = kwargs.pop("output_loading_info", False)
+        try:
+            loaded = cls._load(pretrained_model_name_or_path, *args, trust_code=trust_code, **kwargs)
+        except Exception:
+            if Path(pretrained_model_name_or_path).is_dir():  # the library's own reader names the file that is wrong
+                read_model(pretrained_model_name_or_path, [SentenceModel.kind], trust_code=trust_code)
+            raise
+        return loaded if is_reported else loaded[0]
+
+    @classmethod
+    def _load(cls, name: Any, *args: Any, **kwargs: Any) -> Any:
+        model, report = super().from_pretrained(name, *args, **kwargs, output_loading_info=True)
+        if wrong := [*report["missing_keys"], *report["unexpected_keys"], *report["mismatched_keys"]]:
+            raise ParseError(f"expected the tensors of this model, {shown(wrong[0])} does not fit", file=name)
+        folder = Path(cached_file(name, VOCABULARY)).parent
         read_model_config(folder, (SentenceModel.kind,), trust_code=True)
         model.model.vocabulary = read_vocabulary(folder / VOCABULARY, size=model.config.vocab_size)
         # Transformers builds models on the meta device and then loads the saved tensors. Buffers that a module computes
         # and does not save would stay empty.
         fresh = dict(model.config.build().named_buffers())
         saved = model.model.state_dict().keys()
-        for name, buffer in model.model.named_buffers():
-            if name not in saved:
-                buffer.copy_(fresh[name])
-        return loaded
+        for buffer_name, buffer in model.model.named_buffers():
+            if buffer_name not in saved:
+                buffer.copy_(fresh[buffer_name])
+        return model, report
 
     def save_pretrained(self, save_directory: Any, **kwargs: Any) -> None:
         """Write the model folder, as ``SentenceModel`` does."""
