@@ -181,7 +181,7 @@ def test_an_edit_of_a_frozen_page_is_refused_with_the_command_of_a_live_one(chro
     with opened(chromium, write(tmp_path, born)) as page:
         page.locator(".word").first.press("r")
         assert "structattn explore runs/one" in page.locator(".status").inner_text()
-        assert page.locator("[data-key=undo]").is_disabled()
+        assert "`" not in page.locator(".status").inner_text()
 
 
 @NEEDS_BROWSER

@@ -10,12 +10,13 @@ import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlsplit
 
 import pytest
 
 import structattn as sa
 from structattn.cli import main
-from structattn.cli.explore_command import _choose_examples, _name_runs, _rate_mistake
+from structattn.cli.explore_command import _choose_examples, _name_runs, _rate_mistake, _write_door
 from structattn.errors import ConfigError
 from structattn.explorer.explorer_server import HOST, ExplorerServer
 from structattn.http.request_checks import MOST_BYTES
@@ -63,14 +64,22 @@ def send(
     return found
 
 
-def test_the_page_comes_with_its_token(server: ExplorerServer) -> None:
-    status, headers, body = send(server, "GET", f"/?token={server.token}", without=("X-Token", "Content-Type"))
+def test_the_page_holds_nothing_and_its_data_need_the_token(server: ExplorerServer) -> None:
+    status, headers, body = send(server, "GET", "/", without=("X-Token", "Content-Type"))
     assert (status, headers["Content-Type"]) == (200, "text/html; charset=utf-8")
-    assert server.url == f"http://{HOST}:{server.server_port}/?token={server.token}"
-    text = body.decode()
-    assert f'"token":"{server.token}"' in text
-    assert "<b>" not in text
-    assert send(server, "GET", f"/?token={server.token}", Host=server.hosts[1])[0] == 200
+    assert server.url == f"http://{HOST}:{server.server_port}/#token={server.token}"
+    assert server.token.encode() not in body
+    assert b"trees" not in body
+    assert send(server, "GET", "/", Host=server.hosts[1])[0] == 200
+    status, _, body = send(server, "POST", "/boot", b"{}")
+    assert (status, json.loads(body)) == (200, {**BOOT, "host": "server"})
+    assert send(server, "POST", "/boot", b"{}", X_Token="A" * 32)[0] == 403
+
+
+def test_a_browser_is_told_to_open_a_page_that_only_its_user_can_read(tmp_path: Path) -> None:
+    address = _write_door(tmp_path, "http://127.0.0.1:1/#token=secret")
+    assert "secret" not in address
+    assert 'content="0;url=http://127.0.0.1:1/#token=secret"' in Path(unquote(urlsplit(address).path)).read_text()
 
 
 def test_every_answer_is_for_the_page_alone(server: ExplorerServer) -> None:
@@ -106,8 +115,7 @@ REFUSED: dict[str, tuple[int, dict[str, Any]]] = {
     "other port": (403, {"Host": "127.0.0.1:1"}),
     "other origin": (403, {"Origin": "https://evil.example"}),
     "origin of a sandbox": (403, {"Origin": "null"}),
-    "page without its token": (403, {"method": "GET", "path": "/"}),
-    "page with another token": (403, {"method": "GET", "path": "/?token=abc"}),
+    "data of the page without the token": (403, {"path": "/boot", "without": ("X-Token",)}),
     "file": (404, {"method": "GET", "path": "/etc/passwd"}),
     "path upwards": (404, {"method": "GET", "path": "/../../etc/passwd"}),
     "question by GET": (405, {"method": "GET", "path": "/ask"}),
@@ -269,20 +277,17 @@ def test_the_command_serves_until_it_is_interrupted(run: Path) -> None:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
-            found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/\?token=([\w-]{32})", url)
+            found = re.fullmatch(r"http://127\.0\.0\.1:(\d+)/#token=([\w-]{32})", url)
             assert found, url
             connection = http.client.HTTPConnection(HOST, int(found[1]), timeout=20)
-            connection.request("GET", f"/?token={found[2]}")
-            text = connection.getresponse().read().decode()
-            data = re.search(r'class="structattn-explorer">(.*?)</script>', text, re.DOTALL)
-            assert data is not None
-            boot = json.loads(data[1])
+            headers = {"X-Token": found[2], "Content-Type": "application/json"}
+            connection.request("POST", "/boot", b"{}", headers)
+            boot = json.loads(connection.getresponse().read())
             assert boot["title"] == "structattn explore: run"
             # The example with the wrong label comes first: nothing could learn it.
             assert (boot["items"][0]["name"], boot["items"][0]["expected"]) == ("a fine film", "0")
             assert len(boot["items"]) == 13
             asked = {**LOOK, "models": ["run"], "sentences": boot["items"][0]["sentences"]}
-            headers = {"X-Token": found[2], "Content-Type": "application/json"}
             connection.request("POST", "/ask", json.dumps(asked), headers)
             reply = json.loads(connection.getresponse().read())
             assert reply["looks"][0]["answer"]["label"] == "1"

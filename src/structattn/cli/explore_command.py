@@ -4,6 +4,7 @@ import itertools
 import logging
 import os
 import sys
+import tempfile
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -13,6 +14,7 @@ from structattn.cli.command_inputs import check_inputs, check_port, refuse_witho
 from structattn.errors import ConfigError, StructAttnError
 from structattn.explorer.protocol import MOST_WORDS
 from structattn.files.json_yaml import read_json_lines
+from structattn.http.token_server import read_token
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import check_parser
 from structattn.training.run_config import load_config
@@ -35,6 +37,7 @@ def command(
     data_format: str | None = None,
     port: int = 0,
     no_browser: bool = False,
+    token_file: str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
@@ -52,6 +55,8 @@ def command(
         data_format: the data format of that file; recognised from the file by default.
         port: the port of the page; a free one by default.
         no_browser: print the address only.
+        token_file: a file with the token, of at least 16 characters, which is then not printed; a random one by
+            default, or STRUCTATTN_TOKEN.
         hardware: where the models run, and the precision.
         trust_code: import and run an encoder module:function that a folder names.
     """
@@ -62,6 +67,7 @@ def command(
     if parser is not None:
         check_parser(parser)
     check_port(port)
+    token = read_token(token_file)
     names = _name_runs(runs)
 
     from structattn.explorer import Answers
@@ -82,10 +88,10 @@ def command(
     with hardware.autocast():
         examples = _choose_examples(runs[0], next(iter(models.values())), data=data, data_format=data_format)
         boot = answers.boot(examples, host="server", title=f"structattn explore: {', '.join(names)}")
-    with ExplorerServer(ask, boot, port=port) as server:
-        yield server.url
+    with ExplorerServer(ask, boot, port=port, token=token) as server, tempfile.TemporaryDirectory() as folder:
+        yield server.url if token is None else server.url.partition("#")[0]
         if not no_browser and _has_screen():
-            webbrowser.open(server.url)
+            webbrowser.open(_write_door(Path(folder), server.url))
         LOGGER.info("%d examples to choose from; Ctrl-C ends the server", len(examples))
         try:
             server.serve_forever()
@@ -147,6 +153,16 @@ def _name_runs(runs: Sequence[str]) -> list[str]:
     while len({path[-length:] for path in parts}) < len(parts):
         length += 1
     return ["/".join(path[-length:]) for path in parts]
+
+
+def _write_door(folder: Path, url: str) -> str:
+    """The address of a page that only this user can read and that leads to ``url``.
+
+    A list of processes shows what a browser is told to open, and with ``url`` it would show the token.
+    """
+    door = folder / "open.html"
+    door.write_text(f'<!doctype html><meta http-equiv="refresh" content="0;url={url}">\n', encoding="utf-8")
+    return door.as_uri()
 
 
 def _has_screen() -> bool:

@@ -793,9 +793,10 @@ class Explorer {
           { class: "main" },
           this.trees.element,
           this.status,
+          this.matrices.large,
           this.matrices.element,
           latent.element,
-          make("div", { class: "lower" }, this.matrices.large, strips.element),
+          strips.element,
         ),
         make("aside", {}, answers.element, ranking.element, flips.element),
       ),
@@ -814,11 +815,15 @@ class Explorer {
     sizes.observe(this.box);
     const outside = (event) => event.composedPath().includes(this.root) || this.closeMenus();
     document.addEventListener("pointerdown", outside);
+    // On a page of its own the keys are those of the explorer, wherever the focus is.
+    const anywhere = (event) => event.composedPath().includes(this.box) || this.key(event);
+    if (this.boot.host !== "widget") document.addEventListener("keydown", anywhere);
     this.stop = () => {
       media.removeEventListener("change", redraw);
       notebook.disconnect();
       sizes.disconnect();
       document.removeEventListener("pointerdown", outside);
+      document.removeEventListener("keydown", anywhere);
     };
   }
 
@@ -832,8 +837,20 @@ class Explorer {
 
   draw() {
     this.box.dataset.theme = this.theme;
-    for (const view of this.views) view.draw();
+    this.keepingFocus(() => this.views.forEach((view) => view.draw()));
     this.mark();
+  }
+
+  /** Draw anew without losing the focus: it goes to the same control, or to the word that was in focus last. */
+  keepingFocus(draw) {
+    const active = this.root.activeElement;
+    const key = active && keyOf(active);
+    draw();
+    if (!active || (active.isConnected && !active.disabled)) return;
+    const controls = this.root.querySelectorAll("button:not(:disabled),select,input,summary,[tabindex]");
+    const heir = [...controls].find((control) => keyOf(control) === key);
+    if (heir) heir.focus();
+    else this.trees.focusWord(...this.trees.focus);
   }
 
   /** Only what follows the pointer: shades of words and frames of rows. */
@@ -917,9 +934,10 @@ class Explorer {
     }
     this.state = next;
     this.hand = this.stretch = null;
-    if (this.painted) this.trees.draw();
     this.box.setAttribute("aria-busy", "true");
+    if (edit) this.say(edit.said);
     try {
+      if (this.painted) this.keepingFocus(() => this.trees.draw());
       const [now, before] = await Promise.all([
         this.looks(next.models, next.sentences),
         this.looks(next.models, next.before),
@@ -987,8 +1005,6 @@ class Explorer {
       const reply = await this.request(what, { models: [model] });
       this.extras.set(JSON.stringify([what, model, sentences]), reply);
       if (same(sentences, this.state.sentences)) this.draw();
-      if (reply.values && !reply.values.some(Boolean))
-        this.say(`${model} has none: it predicts no label${what === "arcs" ? ", or reads no dependency tree" : ""}.`);
     } catch (error) {
       this.say(error.message, true);
     } finally {
@@ -1001,8 +1017,8 @@ class Explorer {
 
   /** Say that only a live explorer can do this. */
   refuse(what) {
-    const how = this.boot.command ? `run \`${this.boot.command}\`` : "run `structattn explore RUN`";
-    this.say(`${what} needs the model, and this page contains replies only: ${how} for a live explorer.`, true);
+    const how = this.boot.command ?? "structattn explore RUN";
+    this.say(`${what} needs the model, and this page contains replies only. For a live explorer run: ${how}`, true);
   }
 
   /** Replace one sentence by an edited one; `change` may throw an error to refuse. */
@@ -1139,7 +1155,8 @@ class Explorer {
           ? "prediction unchanged"
           : `prediction ${answerText(before, false)} → ${answerText(look.answer, false)}`;
       const which = heads.length ? `${moves ? count(moves, "head") : "no head"} moved; ` : "";
-      return `${name}${which}${changed}.`;
+      const result = `${which}${changed}.`;
+      return name ? name + result : result[0].toUpperCase() + result.slice(1);
     });
     return `${said} ${perModel.join(" ")}`;
   }
@@ -1174,6 +1191,17 @@ const pick = async (reply, model) => ({
 
 const isField = (event) => ["INPUT", "TEXTAREA", "SELECT"].includes(event.composedPath()[0].tagName);
 
+/** What identifies a control when it is drawn anew. */
+function keyOf(control) {
+  const { key, word } = control.dataset;
+  const name = key ?? word ?? control.getAttribute("aria-label") ?? control.textContent;
+  return [
+    control.closest("[aria-label]:not(button,input,select)")?.getAttribute("aria-label"),
+    control.tagName,
+    name,
+  ].join();
+}
+
 /** An answer in words: "plural, 98.6%". */
 function answerText(answer, exact = true) {
   if (!answer) return "no prediction";
@@ -1205,11 +1233,15 @@ class Bar {
   draw() {
     const { app } = this;
     if (isTyping(this.element)) return;
-    const focused = app.root.activeElement?.dataset.key;
     this.element.replaceChildren(
-      ...[this.items(), this.models(), this.texts(), this.history(), this.share(), this.export()].filter(Boolean),
+      ...[
+        this.items(),
+        this.models(),
+        ...(app.live ? [this.texts(), this.history()] : []), // a frozen page has no parser and no edits
+        this.share(),
+        this.export(),
+      ].filter(Boolean),
     );
-    if (focused) this.element.querySelector(`[data-key="${focused}"]`)?.focus();
   }
 
   items() {
@@ -1366,7 +1398,11 @@ function menu(app, name, ...children) {
     make("div", {}, ...children),
   );
   box.addEventListener("toggle", () => box.open && app.closeMenus(box));
-  box.addEventListener("click", (event) => event.target.tagName === "BUTTON" && (box.open = false));
+  box.addEventListener("click", (event) => {
+    if (event.target.tagName !== "BUTTON") return;
+    box.open = false;
+    box.firstChild.focus();
+  });
   return box;
 }
 
@@ -1381,7 +1417,7 @@ class Trees {
     this.prompt = make("div", { class: "prompt" });
     this.notes = make("div", { class: "notes" });
     this.element.append(this.notes, this.lines, this.prompt);
-    this.drag = null;
+    this.tallest = [];
     this.focus = [0, 0];
   }
 
@@ -1400,7 +1436,7 @@ class Trees {
 
   notesOf() {
     const { app } = this;
-    const models = app.boot.models.filter((model) => app.state.models.includes(model.name));
+    const models = app.state.models.map((name) => app.boot.models.find((model) => model.name === name)).filter(Boolean);
     const chips = models.map((model) =>
       make("span", { class: "chip" }, isolated(model.name), ` reads ${readsText(model.reads ?? [])}`),
     );
@@ -1409,7 +1445,7 @@ class Trees {
       ...chips,
       ...sourcesOf(app).map(({ text, doubtful }) => make("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
       ...known,
-      app.live && app.isEdited && button("Compare from here", () => app.compareFromHere()),
+      app.live && button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
     ].filter(Boolean);
   }
 
@@ -1441,6 +1477,10 @@ class Trees {
     const { width, centres } = placeWords(widths, arcs, rightToLeft);
     const laid = layArcs(arcs, centres, widths);
     const ink = (role) => `var(--${role})`;
+    // As high as it ever was for these words, so that they stay where they are while arcs are edited.
+    const wordsKey = sentence.words.join(" ");
+    if (this.tallest[number]?.key !== wordsKey) this.tallest[number] = { key: wordsKey, height: 0 };
+    laid.height = this.tallest[number].height = Math.max(laid.height, this.tallest[number].height);
     const svg = drawn(
       "svg",
       {
@@ -1522,7 +1562,7 @@ class Trees {
     words.addEventListener("click", (event) => at(event) !== null && this.press(number, at(event), event.shiftKey));
     words.addEventListener("keydown", (event) => at(event) !== null && this.key(event, number, at(event)));
     words.addEventListener("pointerdown", (event) => {
-      if (event.pointerType !== "touch" && event.button === 0 && at(event) !== null)
+      if (app.live && event.pointerType !== "touch" && event.button === 0 && at(event) !== null)
         this.startDrag(event, number, at(event), centres, words);
     });
   }
@@ -1647,6 +1687,12 @@ class Trees {
     return Math.max(LEAST_REACH, ...values.map((value) => Math.abs(value ?? 0)));
   }
 
+  whyNone(what, model) {
+    const { reads = [] } = this.app.boot.models.find(({ name }) => name === model) ?? {};
+    const lacks = what === "arcs" && !reads.includes("dependency") ? "reads no dependency tree" : "predicts no label";
+    return ` ${lacks}, so it has no influence of ${what === "arcs" ? "arcs" : "words"}.`;
+  }
+
   bars(number, centres, widths) {
     const { app } = this;
     const rows = [];
@@ -1658,6 +1704,8 @@ class Trees {
       for (const model of app.state.models) {
         const found = app.wanted.has(what) ? app.extra(what, model) : null;
         const values = found?.values[number];
+        if (found && !values && app.live)
+          rows.push(make("p", { class: "soft" }, isolated(model), this.whyNone(what, model)));
         if (!values) continue;
         const isScore = app.now?.find(({ look }) => look.model === model)?.look.answer?.label === null;
         const bars = values.map((value, i) => {
@@ -2028,7 +2076,6 @@ class Flips {
 
   draw() {
     const { app } = this;
-    const focused = this.element.contains(app.root.activeElement) && app.root.activeElement.dataset.key;
     const parts = app.state.models.flatMap((model) => this.of(model));
     this.element.hidden = !parts.length;
     const scored = app.now?.every(({ look }) => look.answer?.label === null);
@@ -2036,7 +2083,6 @@ class Flips {
       make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the prediction"),
       ...parts,
     );
-    if (focused) this.element.querySelector(`[data-key="${CSS.escape(focused)}"]`)?.focus();
   }
 
   of(model) {
@@ -2054,6 +2100,7 @@ class Flips {
     if (all > shown.length) notes.push(`and ${count(all - shown.length, "edit")}`);
     if (tried !== of) notes.push(of === null ? "Searching …" : `${tried} of ${count(of, "edit")} tried`);
     else if (!all) notes.push("No single edit of the tree changes the prediction.");
+    if (shown.length) notes.push("head → dependent; then the new prediction");
     const lines = notes.map((note) => make("p", { class: "soft" }, note));
     if (goesOn) lines.push(press("Stop", () => this.stop(model)));
     else if (tried !== of && app.live) lines.push(press("Try the others", () => this.search(model)));
@@ -2067,14 +2114,14 @@ class Flips {
     const search = { sentences };
     const goesOn = () => this.searches.get(model) === search && app.state.sentences === sentences;
     this.searches.set(model, search);
-    this.draw();
+    app.keepingFocus(() => this.draw());
     try {
       for (let found = app.extra("flip", model); goesOn() && found?.tried !== (found?.of ?? null);) {
         const reply = await app.request("flip", { models: [model], sentences, from: found?.tried ?? 0 });
         if (this.searches.get(model) !== search) return; // stopped meanwhile, or started again
         found = this.joined(found, reply, model);
         app.extras.set(JSON.stringify(["flip", model, sentences]), found);
-        if (goesOn()) this.draw();
+        if (goesOn()) app.keepingFocus(() => this.draw());
       }
     } catch (error) {
       app.say(error.message, true);
@@ -2084,7 +2131,7 @@ class Flips {
 
   stop(model) {
     this.searches.delete(model);
-    this.draw();
+    this.app.keepingFocus(() => this.draw());
   }
 
   /** The edits found in two parts, the most probable new answer first; for scores, the largest change first. */
@@ -2114,7 +2161,7 @@ class Flips {
 
 const MOST_HEADS = 24; // more are shown one module at a time
 const MOST_NUMBERS = 40; // rows of a table
-const LEAST_ROOM = 168; // pixels of a small matrix: two fit side by side on a phone
+const LEAST_ROOM = 168; // pixels of a small matrix
 const MOST_ROOM = 280;
 
 /** Whether heads belong to several modules, one of which has several heads. */
@@ -2167,7 +2214,7 @@ class Matrices {
     const perRow = app.view.scale === "row";
     const options = { scale, change, perRow, theme: app.theme, sentences: app.state.sentences, chosen: chosen.key };
     this.element.replaceChildren(this.controls(), this.legend(scale, change), this.columns(lists, width, options));
-    const large = this.enlarged(chosen, { ...options, room: clamp(width - 145, 120, 560) });
+    const large = this.enlarged(chosen, { ...options, room: clamp(width - 145, 120, 380) });
     this.large.replaceChildren(large, ...(app.view.numbers ? [this.numbers(chosen, change)] : []));
   }
 
@@ -2277,10 +2324,10 @@ class Matrices {
       low,
       bar,
       high,
-      attention.some((head) => head.allowed) && make("span", {}, make("i", { class: "swatch hatch" }), "forbidden"),
+      attention.some((head) => head.allowed) && make("span", {}, make("i", { class: "swatch hatch" }), "not allowed"),
       attention.some((head) => syntacticCells(head, this.app.state.sentences).length) &&
         make("span", {}, make("i", { class: "swatch framed" }), "syntactic head"),
-      make("span", { class: "soft" }, "rows: queries; columns: keys"),
+      make("span", { class: "soft" }, "each row: where one word looks"),
     );
   }
 
@@ -2296,7 +2343,7 @@ class Matrices {
     const title = button(
       [isolated(head.title), hasMoved ? make("span", { class: "number" }, short(head.moved)) : ""],
       () => app.change({ head: head.key }),
-      { class: "title", "aria-pressed": String(chosen) },
+      { class: "title", "aria-pressed": String(chosen), "data-key": head.key },
     );
     const echo = make("p", { class: "echo" });
     const box = this.framed(head, canvas, cell, echo, options.change);
@@ -2408,7 +2455,7 @@ class Matrices {
       make(
         "table",
         {},
-        make("caption", {}, isolated(head.title), change ? ": change since before" : ": weights", "; – is forbidden"),
+        make("caption", {}, isolated(head.title), change ? ": change since before" : ": weights", "; –: not allowed"),
         make(
           "thead",
           {},
@@ -2452,7 +2499,7 @@ class Matrices {
   }
 }
 
-/** "behind → child: .132, before .120", or that it is forbidden. */
+/** "behind → child: .132, before .120", or that it is not allowed. */
 function cellSaid(head, row, column) {
   const place = row * head.columns.length + column;
   const forbidden = head.allowed && !head.allowed[place];
@@ -2464,7 +2511,7 @@ function cellSaid(head, row, column) {
     isolated(head.rows[row].text),
     " → ",
     isolated(head.columns[column].text),
-    `: ${forbidden ? "forbidden" : short(head.values[place]) + before}`,
+    `: ${forbidden ? "not allowed" : short(head.values[place]) + before}`,
   ];
 }
 
@@ -2628,9 +2675,11 @@ function latentPicture(tree, sentence, threshold, ink) {
 /** The content of a state file: enough to see the same again with the same runs. */
 function stateOf(app) {
   const { sentences, before, models } = app.state;
-  const { mode, scale, pinned } = app.view;
+  const { mode, scale, pinned, head, sort, by, path, numbers, threshold } = app.view;
+  const influence = [...app.wanted];
   const runs = Object.fromEntries(app.boot.models.map((model) => [model.name, model.sha256]));
-  return { v: 1, sentences, before, view: { models, mode, scale, word: pinned }, runs };
+  const view = { models, mode, scale, word: pinned, head, sort, by, path, numbers, threshold, influence };
+  return { v: 1, sentences, before, view, runs };
 }
 
 /** Show a state that was saved; says what does not fit. */
@@ -2643,13 +2692,23 @@ async function openState(app, text) {
   }
   const problem = stateProblem(app, state);
   if (problem) return app.say(problem, true);
-  const { models = [], mode = "weights", scale = "shared", word: pinned = null } = state.view ?? {};
+  const view = isObject(state.view) ? state.view : {};
+  const models = isListOf(view.models, isText) ? view.models : [];
   const known = models.filter((name) => app.boot.models.some((model) => model.name === name)).slice(0, 2);
+  const place = isListOf(view.word, Number.isInteger) ? view.word : [];
   Object.assign(app.view, {
-    mode: mode === "change" ? mode : "weights",
-    scale: scale === "row" ? scale : "shared",
-    pinned: Array.isArray(pinned) ? pinned : null,
+    mode: view.mode === "change" ? "change" : "weights",
+    scale: view.scale === "row" ? "row" : "shared",
+    sort: view.sort === "moved" ? "moved" : "layer",
+    by: view.by === "tokens" ? "tokens" : "words",
+    head: isText(view.head) ? view.head : null,
+    path: isText(view.path) ? view.path : null,
+    numbers: view.numbers === true,
+    threshold: Number.isFinite(view.threshold) ? clamp(view.threshold, 0.01, 0.99) : app.view.threshold,
+    pinned: state.sentences[place[0]]?.words[place[1]] === undefined ? null : place.slice(0, 2),
   });
+  if (isListOf(view.influence, isText))
+    app.wanted = new Set(view.influence.filter((what) => ["influence", "arcs"].includes(what)));
   const item = app.boot.items.findIndex((one) => same(one.sentences, state.before));
   await app.show({
     sentences: state.sentences,
@@ -2658,7 +2717,8 @@ async function openState(app, text) {
     models: known.length ? known : app.state.models,
     item: item < 0 ? null : item,
   });
-  const other = app.boot.models.filter((model) => state.runs?.[model.name] && state.runs[model.name] !== model.sha256);
+  const runs = isObject(state.runs) ? state.runs : {};
+  const other = app.boot.models.filter((model) => runs[model.name] && runs[model.name] !== model.sha256);
   if (other.length)
     app.say(
       `The state was saved with another ${other.map((model) => model.name).join(" and ")}: predictions and weights may differ.`,
@@ -2666,13 +2726,54 @@ async function openState(app, text) {
   return undefined;
 }
 
+const isObject = (value) => typeof value === "object" && value !== null && !Array.isArray(value);
+const isText = (value) => typeof value === "string";
+const isListOf = (value, isEntry) => Array.isArray(value) && value.every(isEntry);
+
+/** What keeps a value from outside from being a sentence that the page can draw; `null` if nothing does. */
+function sentenceProblem(sentence) {
+  if (!isObject(sentence) || !isListOf(sentence.words, isText)) return "words";
+  const { words, tags, heads, labels, phrases, leaves, text, found_by: sources } = sentence;
+  const size = words.length;
+  if (!size || size > MOST_WORDS || words.some((word) => !word.trim())) return "words";
+  const isRow = (row, isEntry) => row === null || row === undefined || (isListOf(row, isEntry) && row.length === size);
+  if (!isRow(tags, isText)) return "tags";
+  if (!isRow(leaves, (tag) => tag === null || isText(tag))) return "leaves";
+  if (!isRow(labels, isText) || (labels && !heads)) return "labels";
+  if (!isRow(heads, (head) => Number.isInteger(head) && head >= 0 && head <= size)) return "heads";
+  if (heads?.some((_, word) => pathToRoot(heads, word + 1).length > size)) return "heads without a cycle";
+  const isPhrase = (span) =>
+    Array.isArray(span) &&
+    span.length === 3 &&
+    isText(span[0]) &&
+    span.slice(1).every(Number.isInteger) &&
+    span[1] >= 0 &&
+    span[1] < span[2] &&
+    span[2] <= size;
+  if (phrases !== null && phrases !== undefined && !isListOf(phrases, isPhrase)) return "phrases";
+  if (phrases?.some((one, i) => phrases.slice(0, i).some((other) => crosses(one, other)))) return "phrases that nest";
+  if (text !== null && text !== undefined && !isText(text)) return "a text";
+  if (sources !== undefined && !(isObject(sources) && Object.values(sources).every(isText))) return "sources of trees";
+  return null;
+}
+
 function stateProblem(app, state) {
-  const isSentence = (sentence) =>
-    Array.isArray(sentence?.words) && sentence.words.every((text) => typeof text === "string");
-  const isList = (list) => Array.isArray(list) && list.length >= 1 && list.length <= 2 && list.every(isSentence);
-  if (state?.v !== 1) return `Expected a state of version 1, got ${String(state?.v)}.`;
-  if (!isList(state.sentences) || !isList(state.before))
-    return "Expected a state with one or two sentences now and before, got none.";
+  if (state?.v !== 1) return `Expected a state of version 1, got ${JSON.stringify(state?.v)?.slice(0, 40) ?? "none"}.`;
+  const { arity } = app.boot.models[0];
+  for (const name of ["sentences", "before"]) {
+    const list = state[name];
+    if (!Array.isArray(list) || list.length !== arity)
+      return `Expected a state with ${count(arity, "sentence")} now and before, got ${Array.isArray(list) ? list.length : "none"}.`;
+    const problem = list.map(sentenceProblem).find(Boolean);
+    if (problem) return `Expected ${problem} in the ${name} of this state, got something else.`;
+  }
+  if (
+    !same(
+      state.sentences.map(({ words }) => words),
+      state.before.map(({ words }) => words),
+    )
+  )
+    return "Expected the same words now and before, got others.";
   const born = (sentences) => app.boot.items.some((item) => same(item.sentences, sentences));
   if (!app.live && !(born(state.sentences) && born(state.before))) {
     app.refuse("A state with other sentences or an edited tree");
@@ -2696,7 +2797,9 @@ function fromFragment(fragment) {
 }
 
 async function copyLink(app) {
-  const link = `${globalThis.location.href.replace(/#.*$/, "")}#${toFragment(stateOf(app))}`;
+  const { origin, pathname, href, protocol } = globalThis.location;
+  const page = protocol.startsWith("http") ? origin + pathname : href.replace(/#.*$/, ""); // never with a token
+  const link = `${page}#${toFragment(stateOf(app))}`;
   try {
     await navigator.clipboard.writeText(link);
     app.say("Link copied. The part after the # stays in the browser: it is never sent.");
@@ -2963,6 +3066,8 @@ const STYLE = `
 .explorer{${inks("light")}color-scheme:light;color:var(--ink);background:var(--paper);font:14px/1.45 ${FONT};padding:12px 14px;
   border:1px solid var(--rule);border-radius:10px;container-type:inline-size}
 .explorer[aria-busy] .status::after{content:" …"}
+.answers,.heads,.chosen-head,.strips,.latent,aside .card{transition:opacity .1s}
+.explorer[aria-busy] :is(.answers,.heads,.chosen-head,.strips,.latent,aside .card){opacity:.45}
 .explorer[data-theme=dark]{${inks("dark")}color-scheme:dark}
 *{box-sizing:border-box}
 [hidden]{display:none!important}
@@ -2996,7 +3101,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .scroll{overflow-x:auto;padding:2px 14px;
   mask-image:linear-gradient(to right,transparent,#000 14px,#000 calc(100% - 14px),transparent)}
 .line{position:relative;margin:0 auto}
-.arcs{display:block;overflow:visible;font-family:${FONT}}
+.arcs{display:block;overflow:visible;user-select:none;font-family:${FONT}}
 .words{position:relative;height:34px;user-select:none}
 .word{position:absolute;top:2px;height:30px;padding:0;font-size:15px;border-color:transparent;white-space:nowrap;touch-action:pan-x pan-y}
 .word.unknown bdi{text-decoration:underline wavy var(--error) 1px;text-underline-offset:3px}
@@ -3051,9 +3156,6 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .echo{min-height:20px;font-size:12px;color:var(--soft);overflow-wrap:anywhere}
 .chosen-head{margin-top:12px}
 .large{display:inline-grid;grid-template-columns:auto auto;gap:3px;max-width:100%;overflow-x:auto;padding:0 3px 3px 0}
-.lower{display:flex;flex-wrap:wrap;gap:0 28px;align-items:flex-start}
-.lower>*{min-width:0;max-width:100%}
-.lower .strips{flex:1 1 260px}
 .column-names{display:flex;align-items:end}
 .column-names bdi,.row-names bdi{white-space:nowrap;overflow:hidden;text-overflow:ellipsis}
 .column-names bdi{writing-mode:vertical-rl;transform:rotate(180deg);max-height:130px}
@@ -3101,7 +3203,7 @@ export function explore(element, boot, ask) {
   const explorer = new Explorer(element, boot, ask);
   element.explorer = explorer;
   const start = explorer.state.sentences.length ? explorer.show(explorer.state, { record: false }) : explorer.draw();
-  if (boot.host !== "widget" && globalThis.location.hash.length > 20)
+  if (boot.host !== "widget" && /^#(?!token=).{20}/.test(globalThis.location.hash))
     Promise.resolve(start).then(() => {
       try {
         return openState(explorer, fromFragment(globalThis.location.hash.slice(1)));
@@ -3115,20 +3217,65 @@ export function explore(element, boot, ask) {
 /** A page that contains its replies has no server to ask. */
 const frozen = () => Promise.reject(new Error("This page contains the replies for its own sentences only."));
 
-/** Ask the server that sent the page. */
-const server = (boot) => async (request) => {
-  const token = boot.token ?? new URLSearchParams(globalThis.location.search).get("token") ?? "";
+const TOKEN = "structattn token";
+const KEPT = "Your edits are kept: Share, Save state.";
+const GONE = `The explorer was started anew, or ended: open the address that structattn explore prints. ${KEPT}`;
+
+/** The token after the # of the printed address, which is removed from there; or the one that the browser keeps. */
+function takeToken() {
+  const given = /^#token=([^&]+)$/.exec(globalThis.location.hash);
   try {
-    const reply = await fetch("ask", {
-      method: "POST",
-      headers: { "Content-Type": "application/json", "X-Token": token },
-      body: JSON.stringify(request),
-    });
-    return reply.ok ? await reply.json() : { error: { message: (await reply.text()).trim() } };
+    if (given) {
+      globalThis.localStorage.setItem(TOKEN, given[1]);
+      globalThis.history.replaceState(null, "", globalThis.location.pathname);
+    }
+    return globalThis.localStorage.getItem(TOKEN) ?? "";
   } catch {
-    throw new Error("The explorer's server does not answer; is `structattn explore` still running?");
+    return given?.[1] ?? ""; // a browser that keeps nothing: the token stays in the address
   }
+}
+
+async function post(path, token, request) {
+  const headers = { "Content-Type": "application/json", "X-Token": token };
+  try {
+    return await fetch(path, { method: "POST", headers, body: JSON.stringify(request) });
+  } catch {
+    throw new Error(`The explorer's server does not answer; is structattn explore still running? ${KEPT}`);
+  }
+}
+
+/** Ask the server that sent the page. */
+const server = (token) => async (request) => {
+  const reply = await post("ask", token, request);
+  if (reply.status === 403) return { error: { message: GONE } };
+  return reply.ok ? reply.json() : { error: { message: (await reply.text()).trim() } };
 };
+
+/** The page of a server asks for its data; without the token it asks the person for that. */
+async function startServed(element, token) {
+  try {
+    const reply = await post("boot", token, {});
+    if (reply.ok) {
+      const boot = await reply.json();
+      document.title = boot.title;
+      document.querySelector("h1")?.replaceChildren(isolated(boot.title));
+      return explore(element, boot, server(token));
+    }
+    const field = make("input", { type: "password", "aria-label": "token", autocomplete: "off" });
+    const open = (event) => {
+      event.preventDefault();
+      globalThis.location.hash = `token=${encodeURIComponent(field.value.trim())}`;
+      globalThis.location.reload();
+    };
+    const said =
+      "This page needs its token: open the address that structattn explore printed, or paste the token here.";
+    return element.replaceChildren(
+      make("form", { onsubmit: open }, make("p", {}, said), field, make("button", { type: "submit" }, "Open")),
+    );
+  } catch (error) {
+    return element.replaceChildren(make("p", { role: "alert" }, error.message));
+  }
+}
 
 /** Ask the kernel of a notebook; replies are matched to requests by number. */
 function kernel(model) {
@@ -3167,5 +3314,7 @@ for (const node of document.querySelectorAll('script[type="application/json"].st
   const element = make("div");
   node.after(element);
   const boot = JSON.parse(node.textContent);
-  explore(element, boot, boot.host === "server" ? server(boot) : frozen);
+  if (boot.host !== "server") explore(element, boot, frozen);
+  else if (boot.items) explore(element, boot, server(boot.token ?? takeToken()));
+  else startServed(element, takeToken());
 }

@@ -50,7 +50,7 @@ def frozen_page(boot: Mapping[str, Any]) -> Document:
 
 
 def live_page(boot: Mapping[str, Any]) -> str:
-    """The page of a server: it may ask the server that sent it, and no other, with ``boot["token"]`` as ``X-Token``."""
+    """The page of a server: it may ask the server that sent it, and no other, also for data that ``boot`` lacks."""
     return _document({**boot, "host": "server"}, "'self'", "")
 
 

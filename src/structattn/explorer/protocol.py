@@ -45,7 +45,7 @@ CHAIN = "chain"
 DATA = "data"
 """The source of phrases that were made from the dependency tree that came with the sentence."""
 _STATE = ("v", "sentences", "before", "view", "runs")
-_VIEW = ("models", "mode", "scale", "word")
+_VIEW = ("models", "mode", "scale", "word", "head", "sort", "by", "path", "numbers", "threshold", "influence")
 
 
 # Sentences.
