@@ -220,3 +220,23 @@ def test_a_live_export_names_the_heads_that_were_chosen(chromium: Any) -> None:
             drawn = [request for request in page.asked if request["do"] == "draw"]
             assert len(drawn[-1]["figure"]["heads"]) == expected
     assert drawn[-1]["figure"]["heads"] == ["toy/attention/0/0", "toy/attention/0/1"]
+
+
+def test_labels_and_units_fit_beside_each_other(chromium: Any) -> None:
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        reply = ask(request)
+        for entry in reply.get("looks", []):
+            share = 0.433 if request["sentences"][0]["heads"] == HEADS else 0.436
+            entry["answer"] |= {"probabilities": {"negative": 1 - share, "positive": share}, "label": "negative"}
+        return reply
+
+    start = born()
+    start["items"][0]["replies"] = {}
+    with live(chromium, answer, start) as page:
+        by_mouse(page, 4, 0)
+        settle(page)
+        assert "+0.3 points" in page.locator(".classes").inner_text()
+        heights = page.locator(".classes .class").evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")
+        widths = page.locator(".bar-box").evaluate_all("all => all.map(e => e.getBoundingClientRect().width)")
+    assert max(heights) < 25, "one line each"
+    assert min(widths) >= 32

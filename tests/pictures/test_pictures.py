@@ -292,6 +292,13 @@ def test_of_two_trees_the_rarer_arcs_stand_out(other: list[int], faint: str) -> 
         assert ((arc.get("opacity") or "1") < "1") == (is_shared == (faint == "shared"))
 
 
+def test_the_name_of_a_root_at_the_end_is_inside_the_picture() -> None:
+    for words in (["a", "dog"], ["هذا", "كلب"]):
+        root = ET.fromstring(pictures.dependency_tree(words, DependencyTree([2, 0], ["det", "a long relation"])))
+        (label,) = [text for text in root.iter(f"{SVG}text") if text.text == "a long relation"]
+        assert float(label.get("x") or 0) + text_width("a long relation", 10.5) <= float(root.get("width") or 0)
+
+
 def test_labels_of_arcs_never_share_a_place_even_if_arcs_cross() -> None:
     words = ["A", "hearing", "is", "scheduled", "on", "the", "issue", "today", "."]
     root = ET.fromstring(pictures.dependency_tree(words, [2, 4, 4, 0, 2, 7, 5, 4, 4], ["label"] * 9))

@@ -3095,7 +3095,7 @@ select{max-width:100%}
 .menu summary{cursor:pointer;list-style:none;padding:3px 6px;border-radius:6px}
 .menu>div{position:absolute;inset-inline-end:0;z-index:5;display:grid;gap:4px;padding:8px;background:var(--paper);
   border:1px solid var(--rule);border-radius:8px;box-shadow:0 6px 20px #0003;min-width:max-content}
-.columns{display:grid;grid-template-columns:minmax(0,1fr) 270px;gap:18px;margin-top:10px}
+.columns{display:grid;grid-template-columns:minmax(0,1fr) 310px;gap:18px;margin-top:10px}
 aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:sticky;top:8px}
 .card{border:1px solid var(--rule);border-radius:8px;padding:10px 12px;background:var(--paper)}
 .scroll{overflow-x:auto;padding:2px 14px;
@@ -3113,8 +3113,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .bars{position:relative;height:40px;border-top:1px solid var(--rule)}
 .bars i{position:absolute;border-radius:2px 2px 0 0;background:var(--raises)}
 .bars i.bar-down{background:var(--lowers);border-radius:0 0 2px 2px}
-.bars-note{font-size:12px;color:var(--soft);height:18px}
-.bars-note span{white-space:nowrap;position:sticky;inset-inline-start:14px}
+.bars-note{font-size:12px;color:var(--soft);min-height:18px}
 .brackets{position:relative;margin-top:6px}
 .phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:hidden;background:var(--chip);border-radius:5px}
 .notes{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}
@@ -3126,7 +3125,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .status{min-height:22px;font-weight:700;overflow-wrap:anywhere}
 .status.error{color:var(--error)}
 .status.error::before{content:"⚠ "}
-.classes{display:grid;grid-template-columns:minmax(40px,max-content) minmax(40px,1fr) auto auto;gap:4px 8px;align-items:center}
+.classes{display:grid;grid-template-columns:fit-content(38%) minmax(32px,1fr) auto auto;gap:4px 8px;align-items:center}
 .classes>*{overflow-wrap:anywhere}
 .bar-box{position:relative;height:14px;background:var(--chip);border-radius:3px;forced-color-adjust:none}
 .bar-box i{position:absolute;inset-block:0;inset-inline-start:0;background:var(--accent);border-radius:3px}

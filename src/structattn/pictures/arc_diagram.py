@@ -225,6 +225,9 @@ def arc_diagram(
     span = (centres[-1] + text_width(visible(words[-1]), WORD) / 2 if words else 40.0) + 8
     if is_right_to_left(words):
         centres = [span - centre for centre in centres]
+    # The name of an arrow from the root stands at its right, and the last word may be the root.
+    names_of_roots = [(arc.end, arc.label) for arc in (*above, *below) if arc.start is None]
+    span = max(span, *(centres[end] + 10 + text_width(label, LABEL) for end, label in names_of_roots), 0.0)
     centres = [centre + MARGIN + gutter for centre in centres]
     top = Side(words, above, centres, up=True)
     bottom = Side(words, below, centres, up=False)
