@@ -424,6 +424,18 @@ def test_what_a_page_is_born_with() -> None:
     ]
 
 
+def test_a_page_opens_on_a_sentence_of_which_an_edit_flips_the_answer() -> None:
+    model = words_model("dependency_tree_lstm", get_task("sick")).eval()  # any edit moves a score
+    answers = Answers({"mine": model, "other": words_model("ms_san", get_task("sick"))})
+    single = Example((Sentence(["a"], dependency=DependencyTree([0])),) * 2)
+    examples = [single, Example((DOG, KIDS)), single]
+    for host, options, opened in (("server", {}, 1), ("frozen", {"frozen": True, "flips": True}, 1), ("widget", {}, 0)):
+        boot = answers.boot(examples, host=host, **options)  # type: ignore[arg-type]
+        assert boot["view"]["item"] == opened
+        assert "look" in boot["items"][opened]["replies"]
+    assert answers.boot([single], host="server")["view"]["item"] == 0
+
+
 def test_models_that_cannot_be_explored_are_refused() -> None:
     with pytest.raises(ConfigError, match="expected at least one model to explore, got none"):
         Answers({})

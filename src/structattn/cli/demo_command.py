@@ -241,7 +241,8 @@ def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, comm
         influence=True,
         flips=True,
     )
-    boot["view"] = {"item": 0, "models": ["ms_san", "transformer"]}
+    flipped = (number for number, item in enumerate(boot["items"]) if item["replies"]["flip"]["ms_san"]["found"])
+    boot["view"] = {"item": next(flipped, 0), "models": ["ms_san", "transformer"]}
     return embed_explorer(boot)
 
 

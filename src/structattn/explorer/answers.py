@@ -44,6 +44,8 @@ MOST_FLIPS = 50
 # meanwhile. A frozen page, which cannot ask for more, has as many as all edits of a sentence of 100 words.
 _PAIRS_OF_A_REPLY = 5_000_000
 _PAIRS_OF_A_PAGE = 100_000_000
+# So many examples are searched for one to begin with.
+_TRIED_FIRST = 8
 _TYPES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 
 
@@ -121,7 +123,9 @@ class Answers:
         """The initial data of a page: the models, some items, and replies computed in advance.
 
         Args:
-            items: the items to choose from in the page, which shows the first; examples, sentences, texts or pairs.
+            items: the items to choose from in the page; examples, sentences, texts or pairs. A page of a server, or
+                with ``flips``, opens with the first of which an edit flips the answer of the first model, others with
+                the first.
             host: ``frozen``, ``server`` or ``widget``.
             title: the heading.
             command: the command that opens a live explorer of these models.
@@ -142,11 +146,12 @@ class Answers:
         for example in examples:
             check_length(example.sentences)
         examples = [self._complete(example, list(self.models)) for example in examples]
+        opened = self._first_that_flips(examples) if host == "server" or flips else 0
         entries = []
         for number, example in enumerate(examples):
             requested = {"influence": influence, "arcs": influence, "flip": flips} if frozen else {}
             replies = {do: self._answer_each(do, example) for do, is_requested in requested.items() if is_requested}
-            if frozen or number == 0:
+            if frozen or number == opened:
                 visible = list(self.models) if frozen else self._shown
                 replies["look"] = {"v": VERSION, "id": 0, **self._look(example, visible)}
             name = shorten_text(example) if names is None else names[number]
@@ -158,7 +163,7 @@ class Answers:
             "host": host,
             "models": [self._model_record(name) for name in self.models],
             "items": entries,
-            "view": {"item": 0, "models": self._shown},
+            "view": {"item": opened, "models": self._shown},
             "command": command,
         }
 
@@ -266,6 +271,13 @@ class Answers:
         edits = flipping_edits(self.models[name], example, part=range(start, stop)) if start < stop else ()
         records = [edit_to_json(edit) for edit in edits[:MOST_FLIPS]]
         return {"edits": records, "found": len(edits), "tried": max(start, stop), "of": of}
+
+    def _first_that_flips(self, examples: Sequence[Example]) -> int:
+        """The first of some examples of which an edit flips the answer; 0 if there is none, or no tree is read."""
+        if not self._judges_trees(name := self._shown[0]):
+            return 0
+        candidates = enumerate(examples[:_TRIED_FIRST])
+        return next((number for number, example in candidates if self._flip(name, example, 0)["found"]), 0)
 
     def _judges_trees(self, name: str) -> bool:
         return self.models[name].task.answer == "label" and "dependency" in self.reads[name]
