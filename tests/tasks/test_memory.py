@@ -68,6 +68,12 @@ def test_no_estimate_where_the_need_is_no_parabola() -> None:
     short = Example((text_of(400),), "good")
     assert estimate_bytes(truncated, short, count=2) == 2 * 4 * 400**2
 
+    def whole(some: list[Example]) -> None:
+        if len(some[0].sentences[0]) < 4000:
+            raise ValueError("the first words of an example are none")
+
+    assert estimate_bytes(whole, example, count=2) is None
+
 
 def arguments(tmp_path: Path, out: str) -> list[str]:
     data = tmp_path / "reviews.csv"

@@ -14,6 +14,7 @@ from structattn.data.readers.fields import Location
 from structattn.errors import shown
 from structattn.files.text import MAX_WORDS, Source, read_lines
 from structattn.syntax import Sentence
+from structattn.syntax.sentence import TRUNCATED
 
 MAX_FACTS = 5_000
 """Lines of a story."""
@@ -79,6 +80,8 @@ def read_babi(path: Source) -> Iterator[Example]:
 def facts_of(example: Example) -> tuple[tuple[str, ...], ...]:
     """The facts of a story in order; a sentence that is not a story is a single fact.
 
+    A truncated story has the facts that its words are of, the last one cut.
+
     Raises:
         ValueError: if the metadata of the story is not what ``read_babi`` writes.
     """
@@ -86,6 +89,8 @@ def facts_of(example: Example) -> tuple[tuple[str, ...], ...]:
     if "facts" not in story.metadata:
         return (story.words,) if len(story) else ()
     ends = [int(end) for end in story.metadata["facts"].split()]
+    if TRUNCATED in story.metadata:
+        ends = [*(end for end in ends if end < len(story)), len(story)]
     if sorted(ends) != ends or (ends[-1] if ends else 0) != len(story):
         raise ValueError(f"expected the ends of facts in a story of {len(story)} words, got {ends}")
     return tuple(story.words[start:end] for start, end in zip([0, *ends], ends, strict=False))
