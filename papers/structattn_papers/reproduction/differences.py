@@ -36,7 +36,12 @@ def difference(found: Recorded, other: Recorded, name: str = "accuracy") -> Sign
     Returns:
         ``None`` if they were not measured on the same examples, or a record does not keep the answers.
     """
-    return _differences({name: [(found, other, name)]}, _SAMPLES).get(name)
+    return mean_difference([(found, other)], name)
+
+
+def mean_difference(pairs: Sequence[tuple[Recorded, Recorded]], name: str) -> Significance | None:
+    """The mean of ``difference`` over pairs of rows that have no example in common."""
+    return _differences({name: [(found, other, name) for found, other in pairs]}, _SAMPLES).get(name)
 
 
 def difference_lines(

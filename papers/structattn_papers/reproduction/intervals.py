@@ -21,16 +21,45 @@ def interval(found: Recorded, name: str, scale: int | float) -> tuple[float, flo
         ``None`` for a single run of another metric than accuracy.
     """
     values = found.values(name)
-    middle, count = mean(values), len(values)
-    variance = stdev(values) ** 2 / count if count > 1 else 0.0
-    examples = found.records[0].examples
-    if name in ANSWERED and examples:
-        half = 1.96 * sqrt(max(middle * (1 - middle), 0.0) / examples + variance)
-        return max(middle - half, 0.0) * scale, min(middle + half, 1.0) * scale
-    if count > 1:
-        half = _student(count - 1) * sqrt(variance)
-        return (middle - half) * scale, (middle + half) * scale
-    return None
+    examples = found.records[0].examples if name in ANSWERED else None
+    half = half_width(values, examples)
+    if half is None:
+        return None
+    low, high = mean(values) - half, mean(values) + half
+    return (max(low, 0.0) * scale, min(high, 1.0) * scale) if examples else (low * scale, high * scale)
+
+
+def half_width(values: Sequence[float], examples: int | None, *, count: int | None = None) -> float | None:
+    """Half the width of ``interval``, over ``examples`` if they are given, for ``count`` seeds in place of those known.
+
+    Example:
+        >>> round(half_width([0.5, 0.5], 400), 3), round(half_width([0.4, 0.6], None, count=4), 3)
+        (0.049, 0.225)
+    """
+    count = len(values) if count is None else count
+    middle, variance = mean(values), stdev(values) ** 2 / count if len(values) > 1 else 0.0
+    if examples:
+        return 1.96 * sqrt(max(middle * (1 - middle), 0.0) / examples + variance)
+    return _student(count - 1) * sqrt(variance) if len(values) > 1 else None
+
+
+def seed_interval(values: Sequence[float]) -> tuple[float, float] | None:
+    """Student's 95 % interval of a mean over seeds; ``None`` for a single one."""
+    half = half_width(values, None)
+    return None if half is None else (mean(values) - half, mean(values) + half)
+
+
+def seed_means(rows: Sequence[Recorded | None], name: str) -> list[float]:
+    """For each seed that all rows have, the mean of a metric over them; nothing if a row has no record."""
+    known = [
+        {record.seed: float(record.metrics[name]) for record in row.records if name in record.metrics}
+        for row in rows
+        if row is not None
+    ]
+    if not known or len(known) < len(rows):
+        return []
+    seeds = sorted(set(known[0]).intersection(*known[1:]))
+    return [mean(values[seed] for values in known) for seed in seeds]
 
 
 def seed_difference(first: Sequence[float], second: Sequence[float]) -> tuple[float, float, float] | None:

@@ -1,27 +1,32 @@
-"""Published results, row by row, beside the results measured here: the reproduction page and its verdicts.
+"""Published results beside the results measured here: claims, rows and their verdicts on the reproduction page.
 
-``papers/<system>/published.yaml`` lists every row of every table and every figure::
+``papers/<system>/published.yaml`` lists what a paper claims, and the rows of its tables and its figures::
 
     paper: "Shen et al. 2018, DiSAN"
+    claims:
+      - {claim: above Bi-LSTM with source2token on SST-5, published: "51.7 to 50.0", ours: disan/sst5-disan,
+         over: disan/sst5-bilstm_s2t}
     tables:
       - title: SNLI
         measured: test
-        differs: 6,514 of 549,367 pairs for training, measured on dev
-        above: disan/snli-transformer
+        differs: measured on dev
+        other: a hundredth of the training pairs
         rows:
           - {row: DiSAN, published: 85.62, ours: disan/snli-disan, tried: vectors of two sizes}
           - {row: LSTM, published: 80.6, quoted: true}
           - {row: BERT, published: 85.7, needs: BERT-base}
           - {row: figure 6, drawn: figures.md}
+        missing: seconds of an epoch
 
-``differs`` says how the data and the setting differ from the paper's. For the verdict on the order, ``above`` names a
-row of ours whose counterpart in the paper is worse than this row. Values that were not read in the paper itself are
-``recalled``.
+``differs`` says how the data and the setting differ from the paper's; ``other`` names a difference of data, generator,
+backbone or construction that leaves nothing to compare, so that the row gets no verdict. Values that were not read in
+the paper itself are ``recalled``. ``ours`` may be a list of rows, for an average over them; ``beside`` names a metric
+that is shown next to the compared one. Claims are described in ``claims.py``.
 """
 
 import os
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -30,18 +35,31 @@ from typing import Any
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
 from structattn.options.checking import suggest
-from structattn_papers.reproduction.differences import difference
-from structattn_papers.reproduction.figures import OLDER, figure
-from structattn_papers.reproduction.intervals import interval
+from structattn_papers.reproduction.claims import CLAIM_KEYS, WORDS, claim_table, judge
+from structattn_papers.reproduction.figures import OLDER, Figure, figure
+from structattn_papers.reproduction.intervals import half_width, interval, seed_interval, seed_means
 from structattn_papers.reproduction.reading import MAX_VALUES
-from structattn_papers.reproduction.records import Recorded
+from structattn_papers.reproduction.records import ANSWERED, Recorded
 from structattn_papers.reproduction.tables import LEGEND, NONE, Evidence
 
 PUBLISHED = "published.yaml"
-REPRODUCED, ORDERED, FAILED, MEASURED, MISSING, WAITING, QUOTED, DRAWN = (
+MARGINS: Mapping[str, float] = {
+    "accuracy": 0.01,
+    "exact_match": 0.01,
+    "f1": 0.01,
+    "correct_prefix": 0.01,
+    "pearson": 0.01,
+    "spearman": 0.01,
+    "mean_squared_error": 0.01,
+    "bleu": 0.5,
+}
+"""How far below a published value, or above an error, a mean may lie and still count as equal, by measure."""
+REPRODUCED, RECALLED, INCONCLUSIVE, LOWER, INCOMPARABLE, MEASURED, MISSING, WAITING, QUOTED, DRAWN = (
     "reproduced",
-    "ordering reproduced",
-    "not reproduced",
+    "as recalled",
+    "inconclusive",
+    "lower",
+    "not comparable",
     "measured",
     "cannot be run here",
     "not run yet",
@@ -49,19 +67,23 @@ REPRODUCED, ORDERED, FAILED, MEASURED, MISSING, WAITING, QUOTED, DRAWN = (
     "drawn",
 )
 MEANING: Mapping[str, str] = {
-    REPRODUCED: "the published value lies in our interval, or below it",
-    ORDERED: "our value is lower, but significantly above the same baseline as in the paper",
-    FAILED: "neither of these; the note says what was tried",
+    REPRODUCED: "our mean is at most one margin below the published value, and our interval excludes three margins",
+    RECALLED: "the same, but the published value was recalled and not read in the paper: not counted as reproduced",
+    INCONCLUSIVE: "neither reproduced nor lower; the note says how many seeds would settle it, if seeds can",
+    LOWER: "our whole interval is more than one margin below the published value; the note says what was tried",
+    INCOMPARABLE: "other data, generator, backbone or construction, as named: the value is shown, without verdict",
     MEASURED: "an additional row that is not in the paper",
     MISSING: "the data or pretrained model named in the note is not available here",
     WAITING: "a configuration exists, but there is no record yet",
-    QUOTED: "the paper quotes it from other work; it is not one of its own systems and was not run for this table",
+    QUOTED: "the paper quotes it from other work; it was not run for this table",
     DRAWN: "a figure without numbers of its own, drawn by a command on the linked page",
 }
 
+_MOST_SEEDS = 1_000
 _DEFAULTS = {"metric": "accuracy", "scale": 100, "digits": 1}
-_TABLE_KEYS = {"title", "rows", "measured", "differs", "above", "recalled", "tried", *_DEFAULTS, "lowest"}
-_ROW_KEYS = {"row", "published", "ours", "quoted", "needs", "drawn"} | (_TABLE_KEYS - {"title", "rows"})
+_TABLE_KEYS = {"title", "rows", "measured", "differs", "other", "recalled", "tried", "missing", *_DEFAULTS, "lowest"}
+_TABLE_KEYS |= {"beside"}
+_ROW_KEYS = {"row", "published", "ours", "quoted", "needs", "drawn"} | (_TABLE_KEYS - {"title", "rows", "missing"})
 
 
 @dataclass(frozen=True)
@@ -70,7 +92,7 @@ class Verdict:
 
     Attributes:
         name: a key of ``MEANING``.
-        note: what was tried, which data are missing, where it is drawn.
+        note: what was tried, which data are missing, how many seeds would settle it, where it is drawn.
         value: our value as it is printed, with its deviation and seeds.
         interval: its 95 % interval.
         is_older: whether its records are older than the row.
@@ -83,10 +105,19 @@ class Verdict:
     is_older: bool = False
 
 
-def _is_better(found: Recorded, other: Recorded, metric: str, lowest: bool) -> bool:
-    """Whether one row is significantly better than another in a metric, see ``difference``; lower if ``lowest``."""
-    result = difference(found, other, metric)
-    return result is not None and bool(result.high < 0 if lowest else result.low > 0)
+@dataclass(frozen=True)
+class _Measured:
+    """Our side of a row: its figure, its 95 % interval and, for a share of answers, the number of examples."""
+
+    figure: Figure
+    bounds: tuple[float, float] | None
+    examples: int | None
+
+    def bounded(self, count: int, scale: float) -> tuple[float, float] | None:
+        """The interval that ``count`` seeds with the same mean and deviation would have."""
+        half = half_width([value / scale for value in self.figure.values], self.examples, count=count)
+        middle = mean(self.figure.values)
+        return None if half is None else (middle - half * scale, middle + half * scale)
 
 
 def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict:
@@ -98,7 +129,8 @@ def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict
         place: name of the row in errors.
 
     Raises:
-        ConfigError: if the row does not say what it is compared with, or names an unknown row.
+        ConfigError: if the row does not say what it is compared with, names an unknown row, or has a published value
+            of a measure without a margin.
     """
     if entry.get("drawn"):
         return Verdict(DRAWN, f"[page]({entry['drawn']})")
@@ -108,96 +140,202 @@ def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict
         if not entry.get("needs"):
             raise ConfigError(f"{place}: expected ours, needs, quoted or drawn: no row without a verdict")
         return Verdict(MISSING, f"needs {entry['needs']}")
-    found = evidence.of(entry["ours"], place)
-    shown = figure(found, entry["metric"], entry["scale"])
-    if found is None or shown is None:
+    measured = _measure(entry, evidence, place)
+    if measured is None:
         return Verdict(WAITING)
-    bounds = interval(found, entry["metric"], entry["scale"])
-    published = _number(entry.get("published"))
-    sign = -1 if entry.get("lowest") else 1
-    best = sign * (mean(shown.values) if bounds is None else bounds[sign > 0])
-    name = FAILED if published is not None else MEASURED
-    if published is not None and best >= sign * published:
-        name = REPRODUCED
-    elif published is not None and entry.get("above") not in (None, entry["ours"]):
-        other = evidence.of(entry["above"], place)
-        if other is not None and _is_better(found, other, entry["metric"], bool(entry.get("lowest"))):
-            name = ORDERED
-    note = f"tried {entry['tried']}" if name in (FAILED, ORDERED) and "tried" in entry else ""
-    digits = entry["digits"]
+    name, note = _judge(entry, measured, place)
+    digits, bounds = entry["digits"], measured.bounds
     text = NONE if bounds is None else f"{bounds[0]:.{digits}f} to {bounds[1]:.{digits}f}"
-    return Verdict(name, note, shown.text(digits), text, shown.is_older)
+    value = measured.figure.text(digits)
+    if entry.get("beside") and (beside := _measure({**entry, "metric": entry["beside"]}, evidence, place)) is not None:
+        value += f" / {beside.figure.text(digits)}"
+    return Verdict(name, note, value, text, measured.figure.is_older)
+
+
+def _measure(entry: Mapping[str, Any], evidence: Evidence, place: str) -> _Measured | None:
+    metric, scale = entry["metric"], entry["scale"]
+    names = [entry["ours"]] if isinstance(entry["ours"], str) else entry["ours"]
+    rows = [evidence.of(name, place) for name in names]
+    if len(rows) > 1:
+        values = seed_means(rows, metric)
+        if not values:
+            return None
+        is_older = any(row is not None and row.is_older for row in rows)
+        shown = Figure(tuple(value * scale for value in values), None, is_older)
+        return _Measured(shown, seed_interval(shown.values), None)
+    result = rows[0]
+    alone = figure(result, metric, scale)
+    if result is None or alone is None:
+        return None
+    return _Measured(alone, interval(result, metric, scale), _answered(result, metric))
+
+
+def _answered(result: Recorded, metric: str) -> int | None:
+    return result.records[0].examples if metric in ANSWERED else None
+
+
+def _judge(entry: Mapping[str, Any], measured: _Measured, place: str) -> tuple[str, str]:
+    """The name of the verdict on a measured row, and its note."""
+    published = _number(entry.get("published"))
+    if published is None:
+        return MEASURED, ""
+    if entry.get("other"):
+        return INCOMPARABLE, str(entry["other"])
+    margin = _margin(entry["metric"], place) * entry["scale"]
+    sign = -1 if entry.get("lowest") else 1
+    decided = _decide(sign * published, margin, sign * mean(measured.figure.values), _signed(measured.bounds, sign))
+    if decided == LOWER:
+        return LOWER, f"tried {entry['tried']}" if "tried" in entry else ""
+    if decided == INCONCLUSIVE:
+        return INCONCLUSIVE, _settling(measured, entry, sign, published, margin)
+    return (RECALLED if entry.get("recalled") else REPRODUCED), ""
+
+
+def _decide(published: float, margin: float, middle: float, bounds: tuple[float, float] | None) -> str:
+    """The rule for measures of which more is better: the others come with the sign changed."""
+    if bounds is None:
+        return INCONCLUSIVE
+    if middle >= published - margin and bounds[0] >= published - 3 * margin:
+        return REPRODUCED
+    return LOWER if bounds[1] < published - margin else INCONCLUSIVE
+
+
+def _settling(measured: _Measured, entry: Mapping[str, Any], sign: int, published: float, margin: float) -> str:
+    """How many seeds of the same mean and deviation would lead to another verdict."""
+    middle = sign * mean(measured.figure.values)
+    if len(measured.figure.values) < 2:
+        return "a single run: its deviation is not known"
+    for count in range(len(measured.figure.values), _MOST_SEEDS + 1):
+        bounds = _signed(measured.bounded(count, entry["scale"]), sign)
+        if _decide(sign * published, margin, middle, bounds) != INCONCLUSIVE:
+            return f"{count} seeds would settle it"
+    if measured.examples is not None:
+        return f"more seeds do not settle it: {measured.examples:,} examples are too few"
+    return f"more than {_MOST_SEEDS:,} seeds would be needed"
+
+
+def _signed(bounds: tuple[float, float] | None, sign: int) -> tuple[float, float] | None:
+    return bounds if bounds is None or sign > 0 else (-bounds[1], -bounds[0])
+
+
+def _margin(metric: str, place: str) -> float:
+    name = metric.removeprefix("dev_")
+    known = next((margin for key, margin in MARGINS.items() if name == key or name.startswith(f"{key}_")), None)
+    if known is None:
+        raise ConfigError(f"{place}: no margin is stated for {metric!r}; known: {', '.join(MARGINS)}")
+    return known
 
 
 def reproduction_page(papers: str | os.PathLike[str] = "papers", evidence: Evidence | None = None) -> str:
-    """The reproduction page: every published row of every paper with its verdict.
+    """The reproduction page: what every paper claims, counts, and the published rows with their verdicts.
 
     Raises:
-        ConfigError: for an unknown key or row, or a row without a verdict.
+        ConfigError: for an unknown key or row, a row without a verdict, or a record that two rows show.
     """
     evidence = Evidence(papers) if evidence is None else evidence
     counted: Counter[str] = Counter()
-    recalled: Counter[str] = Counter()
+    words: Counter[tuple[bool, str]] = Counter()
+    shown: dict[tuple[str, str], str] = {}
+    claims: list[str] = []
     parts: list[str] = []
     for file in sorted(Path(papers).glob(f"*/{PUBLISHED}")):
         values = read_yaml(file, max_values=MAX_VALUES)
+        judged = []
+        for number, claim in enumerate(values.get("claims", ()), 1):
+            place = f"{file}: claim {number}"
+            _check_keys(claim, CLAIM_KEYS, place)
+            judged.append((claim, judge({**_DEFAULTS, **claim}, evidence, place)))
+        words.update((bool(claim.get("control")), result.word) for claim, result in judged)
+        claims += [claim_table(values["paper"], judged)] if judged else []
         parts.append(f"## {values['paper']}")
         for table in values["tables"]:
             _check_keys(table, _TABLE_KEYS, f"{file}: {table.get('title')}")
-            lines, notes = [], []
+            results = []
             for row in table["rows"]:
                 place = f"{file}: {table['title']}: {row.get('row')}"
                 _check_keys(row, _ROW_KEYS, place)
-                entry = {**_DEFAULTS, **{name: one for name, one in table.items() if name != "rows"}, **row}
-                found = verdict(entry, evidence, place)
-                counted[found.name] += 1
-                recalled[found.name] += bool(entry.get("recalled")) and entry.get("published") is not None
-                lines.append(_line(entry, found))
-                notes += [f"{row['row']}: {row['differs']}."] if "differs" in row else []
-            parts.append(_table(table, lines, notes))
-    return "\n\n".join([_HEAD.format(verdicts="\n".join(_summary(counted, recalled))), *parts]) + "\n"
+                entry = {**_DEFAULTS, **{name: value for name, value in table.items() if name != "rows"}, **row}
+                _check_unique(entry, shown, place)
+                results.append((entry, verdict(entry, evidence, place)))
+            counted.update(result.name for _, result in results)
+            parts.append(_table(table, results))
+    return "\n\n".join([_head(counted, words, claims), *parts]) + "\n"
 
 
-_HEAD = """# Reproduction, row by row
+_HEAD = """# Reproduction: claims, and row by row
 
-Generated from `papers/*/published.yaml` and the records of runs by `make tables`. Every row of every results table of
-the five papers, and every figure that shows results, has one of these verdicts:
+Generated from `papers/*/published.yaml` and the records of runs by `make tables`. Published values are on the split
+that each table names, most on test; ours are on development data, because test splits stay untouched."""
+_CLAIMS = """## What the papers claim
 
-| verdict | rows | meaning |
-|---|---|---|
-{verdicts}
+Each claim is a difference between two systems; the one below is the strongest baseline of the paper's own that was run
+here, and both were trained in the same way. *Holds* means that the 95 % interval of our difference lies above zero,
+*reversed* that it lies below, and *does not hold* that it contains zero: no difference is shown either way. Intervals
+are a paired bootstrap over seeds and the same examples, or Welch's t over seeds alone, marked *t*, where records do not
+keep the answer to each example. A *control* is a comparison that the paper does not print. What holds here holds on the
+data and at the sizes of the rows, which are mostly smaller than the paper's."""
+_ROWS = """## Verdicts on rows
 
-Published values are on the split that each table names, most on test; ours are on development data, because test
-splits stay untouched. Ours are mean ± standard deviation (number of seeds). Intervals are 95 %, over examples and seeds
-for accuracy and over seeds for other metrics; a verdict on the ordering is a paired bootstrap over seeds and the same
-examples. *Recalled* values were not checked in the paper itself: do not cite them. `structattn reproduce` runs rows
-without a record, see [results](results.md)."""
-
-
-def _summary(counted: Mapping[str, int], recalled: Mapping[str, int]) -> Iterator[str]:
-    for name, meaning in MEANING.items():
-        against = f" ({recalled[name]} of them against a recalled value)" if recalled[name] else ""
-        yield f"| {name} | {counted[name]} | {meaning}{against} |"
-    yield f"| all | {sum(counted.values())} | |"
+A row is one record here beside one row of the paper; values on dev and on test stand in one row. Ours are mean ±
+standard deviation (number of seeds). Intervals are 95 %, over examples and seeds for accuracy and exact match, and over
+seeds for other measures. The margins, where 0.01 is a point of a percentage, are {margins}. *Recalled* values were not
+read in the paper itself: do not cite them. What a paper quotes from other work is listed below a table, as is what its
+tables have and this page does not."""
 
 
-def _line(entry: Mapping[str, Any], found: Verdict) -> str:
-    value = entry.get("published")
-    published = NONE if value is None else f"{value:.{entry['digits']}f}" if not isinstance(value, str) else value
-    if entry.get("recalled") and value is not None:
-        published = f"*{published}, recalled*"
-    note = f": {found.note}" if found.note else ""
-    row = f"`{entry['ours']}`" if entry.get("ours") else NONE
-    return f"| {entry['row']} | {published} | {found.value} | {found.interval} | {row} | {found.name}{note} |"
+def _head(counted: Mapping[str, int], words: Mapping[tuple[bool, str], int], claims: Sequence[str]) -> str:
+    lines = ["| verdict | rows | meaning |", "|---|---|---|"]
+    lines += [f"| {name} | {counted[name]} | {meaning} |" for name, meaning in MEANING.items()]
+    lines.append(f"| all | {sum(counted.values())} | |")
+    sizes = sorted(set(MARGINS.values()))
+    margins = "; ".join(
+        f"{size:g} for {', '.join(name for name in MARGINS if MARGINS[name] == size)}" for size in sizes
+    )
+    tally = ["| | claims | controls |", "|---|---|---|"]
+    tally += [f"| {word} | {words[False, word]} | {words[True, word]} |" for word in WORDS]
+    head = [_HEAD, _CLAIMS, "\n".join(tally), *claims] if claims else [_HEAD]
+    return "\n\n".join([*head, _ROWS.format(margins=margins), "\n".join(lines)])
 
 
-def _table(table: Mapping[str, Any], lines: list[str], notes: list[str]) -> str:
-    head = f"### {table['title']}"
+def _table(table: Mapping[str, Any], results: Sequence[tuple[Mapping[str, Any], Verdict]]) -> str:
     told = [f"Published on {table['measured']}."] if table.get("measured") else []
     told += [f"Here: {table['differs']}."] if table.get("differs") else []
+    told += [
+        f"{entry['row']}: {entry['differs']}." for entry, _ in results if entry.get("differs") != table.get("differs")
+    ]
+    reasons = {result.note for entry, result in results if result.name == INCOMPARABLE}
+    shared = reasons.pop() if len(reasons) == 1 else None
+    told += [f"Not comparable: {shared}."] if shared else []
+    lines = [_line(entry, result, shared) for entry, result in results if result.name not in (QUOTED, DRAWN)]
     columns = ["| row | published | ours | 95 % interval | row here | verdict |", "|---|---|---|---|---|---|"]
-    text = [head, *([" ".join([*told, *notes])] if told or notes else []), "\n".join([*columns, *lines])]
+    quoted = [f"{entry['row']} {_published(entry)}" for entry, result in results if result.name == QUOTED]
+    drawn = [f"- {entry['row']}{_of(entry)}: {result.note}" for entry, result in results if result.name == DRAWN]
+    text = [f"### {table['title']}", *([" ".join(told)] if told else [])]
+    text += ["\n".join([*columns, *lines])] if lines else []
+    text += ["\n".join(drawn)] if drawn else []
+    text += [f"Quoted by the paper: {'; '.join(quoted)}."] if quoted else []
+    text += [f"Not listed: {table['missing']}."] if table.get("missing") else []
     return "\n\n".join([*text, LEGEND] if any(OLDER in line for line in lines) else text)
+
+
+def _line(entry: Mapping[str, Any], result: Verdict, shared: str | None) -> str:
+    note = f": {result.note}" if result.note and result.note != shared else ""
+    names = [entry["ours"]] if isinstance(entry.get("ours"), str) else entry.get("ours", ())
+    row = ", ".join(f"`{name}`" for name in names[:1]) + (f" and {len(names) - 1} more" if len(names) > 1 else "")
+    cells = (entry["row"], _published(entry), result.value, result.interval, row or NONE, f"{result.name}{note}")
+    return f"| {' | '.join(cells)} |"
+
+
+def _published(entry: Mapping[str, Any]) -> str:
+    value = entry.get("published")
+    if value is None:
+        return NONE
+    text = value if isinstance(value, str) else f"{value:.{entry['digits']}f}"
+    return f"*{text}, recalled*" if entry.get("recalled") else text
+
+
+def _of(entry: Mapping[str, Any]) -> str:
+    return f", published {_published(entry)}" if entry.get("published") is not None else ""
 
 
 def _number(published: float | int | str | None) -> float | None:
@@ -205,6 +343,15 @@ def _number(published: float | int | str | None) -> float | None:
     return float(published.split(" ")[0]) if isinstance(published, str) else published
 
 
-def _check_keys(values: Mapping[str, Any], known: set[str], place: str) -> None:
+def _check_unique(entry: Mapping[str, Any], shown: dict[tuple[str, str], str], place: str) -> None:
+    """A record stands for one row of one table."""
+    for name in [entry["ours"]] if isinstance(entry.get("ours"), str) else ():
+        key = (name, entry["metric"])
+        if key in shown:
+            raise ConfigError(f"{place}: {name!r} is shown already in {shown[key]}: one record stands for one row")
+        shown[key] = place
+
+
+def _check_keys(values: Mapping[str, Any], known: Iterable[str], place: str) -> None:
     if unknown := [key for key in values if key not in known]:
         raise ConfigError(f"{place}: unknown key {unknown[0]!r}{suggest(unknown[0], known)}")
