@@ -358,7 +358,7 @@ def test_a_run_its_linear_start_and_its_folder(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["memn2n", "unary", "binary"])
 def test_long_stories_are_trained_on(tmp_path: Path, name: str) -> None:
-    """Stories of 500 words, as in the third task, are more than the estimate of memory reads; a batch of 32 needs it."""
+    """Stories of 500 words, as in the third task, are longer than what the estimate of memory reads of them."""
     lines = [f"{number} Mary went to the hall." for number in range(1, 101)] + ["101 Where is Mary?\thall\t100 99 98"]
     other = [line.replace("hall", "garden") for line in lines]
     (tmp_path / "qa3.txt").write_text("\n".join([*lines, *other] * 20) + "\n", encoding="utf-8")
