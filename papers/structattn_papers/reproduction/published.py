@@ -26,7 +26,7 @@ that is shown next to the compared one. Claims are described in ``claims.py``.
 
 import os
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
@@ -352,6 +352,6 @@ def _check_unique(entry: Mapping[str, Any], shown: dict[tuple[str, str], str], p
         shown[key] = place
 
 
-def _check_keys(values: Mapping[str, Any], known: Iterable[str], place: str) -> None:
+def _check_keys(values: Mapping[str, Any], known: Collection[str], place: str) -> None:
     if unknown := [key for key in values if key not in known]:
         raise ConfigError(f"{place}: unknown key {unknown[0]!r}{suggest(unknown[0], known)}")
