@@ -23,6 +23,7 @@ from structattn.errors import ConfigError
 from structattn.explorer.explorer_page import embed_explorer
 from structattn.files.json_yaml import read_json_lines
 from structattn.files.replacing import replace_text
+from structattn.files.text import check_local
 from structattn.pictures import Series, line_chart, page, table
 from structattn.pictures.html_page import Section, code, figure, paragraph, side_by_side
 from structattn.syntax import write_conllu
@@ -138,7 +139,7 @@ def _run_folder(folder: Path, encoder: str) -> Path:
 
 def _write_treebank(folder: Path, seed: int, *, num_train: int, num_test: int) -> tuple[DataConfig, list[Example]]:
     """Write train, dev and test as CoNLL-U; no sentence is in two of them."""
-    folder.mkdir(parents=True, exist_ok=True)
+    check_local(folder).mkdir(parents=True, exist_ok=True)
     seen: set[tuple[str, ...]] = set()
     # Each part draws from its own generator, so that the size of one does not change the others.
     train = list(_new_examples(seed, 0, TRAINED_ON, count=num_train, seen=seen))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import structattn
 from structattn.errors import ConfigError, shown
 from structattn.files.json_yaml import check_counts, read_json
+from structattn.files.text import check_local
 from structattn.tables import Trust, untrusted
 
 MODEL_TYPE = "structattn"
@@ -86,7 +87,7 @@ def find_whole_model(folder: str | os.PathLike[str]) -> Path:
 
 def find_model_folder(folder: str | os.PathLike[str], *, layout: Layout = MODEL) -> Path:
     """The folder itself if it contains a model, or its ``best`` if it is a run folder; several runs are refused."""
-    path = Path(folder)
+    path = check_local(folder)
     if (path / layout.config).is_file():
         return path
     if (path / "best" / layout.config).is_file():

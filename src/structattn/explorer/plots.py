@@ -14,6 +14,7 @@ from structattn.explorer.drawing import draw, draw_all
 from structattn.explorer.explorer_page import frozen_page
 from structattn.explorer.protocol import MOST_WORDS, State
 from structattn.files.replacing import replace_text
+from structattn.files.text import check_local
 from structattn.http.request_checks import RequestError
 from structattn.inspection.attention_maps import add_trees, attention_maps, list_items
 from structattn.inspection.occlusion import leave_one_out
@@ -135,7 +136,7 @@ def save_plots(
     html = attention_page(model, items, title, name=name, influence=influence, command=command) if page else None
     endings = [ending for ending in PICTURE_FORMATS if ending in formats]
     figures = _draw_figures(model, items, influence=influence, by_row=by_row) if endings else []
-    folder = Path(folder)
+    folder = check_local(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     if html is not None:
@@ -199,7 +200,7 @@ def save_state(
         LOGGER.warning("the state was saved with %s, whose parameters differ from those of %s", saved, name)
     answers = Answers({name: model})
     now, then = answers.looks([name], state.sentences), answers.looks([name], state.originals)
-    folder = Path(folder)
+    folder = check_local(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
     if "html" in formats:

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from structattn.errors import ConfigError
-from structattn.files.text import is_remote, remote_files
+from structattn.files.text import check_local, is_remote, remote_files
 
 #: Errors of a write that does not fit or does not arrive; for an open file, the system reports them without its name.
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}
@@ -113,7 +113,7 @@ def replace_folder(path: Path) -> Iterator[Path]:
 
     One that is killed between the two renamings leaves the previous folder under the name ``.<name>.old``.
     """
-    path = _replaceable(path)
+    path = _replaceable(check_local(path))
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary, old = temporary_name(path, "new"), path.with_name(f".{path.name}.old")
     with naming_written(path, temporary):
@@ -158,6 +158,7 @@ def claim_folder(folder: Path) -> Iterator[None]:
 
     The lock is the kernel's, so it ends with the process, however that ends; its file only names the owner.
     """
+    folder = check_local(folder)
     created = [missing for missing in (folder, *folder.parents) if not missing.exists()]
     folder.mkdir(parents=True, exist_ok=True)
     lock = folder / _LOCK

@@ -14,6 +14,7 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
 from structattn.errors import ConfigError, ParseError, StructAttnError, require, shown
@@ -39,6 +40,8 @@ _GZIP_MAGIC, _PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"
 _PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _BLOCK = 1 << 18
+_URL = re.compile(r"(?:[\w+.-]+::)*[A-Za-z][\w+.-]+:/")
+_CREDENTIALS = re.compile(r"://[^/@]*@")
 
 
 def read_lines(source: Source) -> Iterator[tuple[int, str]]:
@@ -170,8 +173,8 @@ def is_parquet(source: Source) -> bool:
 def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
     """Open a file for reading, unpacked if it is gzip; a stream stays open afterwards."""
     with contextlib.ExitStack() as stack:
-        if isinstance(source, str) and is_remote(source):
-            with remote_files(source) as (files, name):
+        if is_remote(source):
+            with remote_files(cast(str, source)) as (files, name):
                 raw = stack.enter_context(io.BufferedReader(files.open(name, "rb")))
         elif isinstance(source, str | os.PathLike):
             try:
@@ -251,8 +254,23 @@ def _buffer(stream: io.IOBase | BinaryIO | TextIO) -> io.BufferedReader:
 
 
 def is_remote(path: object) -> bool:
-    """Whether a path is one of fsspec's, such as ``s3://bucket/a.conllu`` or ``hf://datasets/...``."""
-    return isinstance(path, str) and "://" in path
+    """Whether a path is one of fsspec's, such as ``s3://bucket/a.conllu`` or ``hf://datasets/...``; also a ``Path``."""
+    return isinstance(path, str | os.PathLike) and _URL.match(os.fspath(path)) is not None
+
+
+def spell_url(path: str | os.PathLike[str]) -> str:
+    """An fsspec path with both of its slashes, one of which ``Path`` drops."""
+    text = os.fspath(path)
+    scheme, _, rest = text.partition(":/")
+    return text if rest.startswith("/") else f"{scheme}://{'/' if scheme in ('file', 'local') else ''}{rest}"
+
+
+def check_local(path: str | os.PathLike[str]) -> Path:
+    """The path of a folder that is written on this machine; a ``ConfigError`` for a URL."""
+    if is_remote(path):
+        hint = "copy it from there, or to there afterwards"
+        raise ConfigError(f"{spell_url(path)}: expected a folder on this machine, got a URL; {hint}")
+    return Path(path)
 
 
 @contextlib.contextmanager
@@ -261,9 +279,14 @@ def remote_files(path: str | os.PathLike[str], purpose: str = "read") -> Iterato
 
     Errors of the file system, also those in the block, become a ``ParseError`` that says what the file is for.
     """
+    if _CREDENTIALS.search(spell_url(path)):
+        redacted = _CREDENTIALS.sub("://...@", spell_url(path))
+        raise ConfigError(
+            f"{redacted}: expected a URL without a password, which would be recorded; set it as its file system says"
+        )
     fsspec = require("fsspec", "scale")
     try:
-        yield fsspec.core.url_to_fs(os.fspath(path))
+        yield fsspec.core.url_to_fs(spell_url(path))
     except (ImportError, OSError, ValueError) as error:
         if isinstance(error, StructAttnError):
             raise

@@ -16,6 +16,8 @@ _Plain = bool | int | float | str | None
 _Listed = _Plain | list[_Plain | list[_Plain]]
 Option = _Listed | dict[str, _Listed | dict[str, _Listed]]
 
+_PLAIN_TYPES = (bool, int, float, str, type(None))
+
 # Options that are counts, of at least one.
 _SIZES = ("dim", "hidden", "num_heads", "num_layers")
 
@@ -32,12 +34,19 @@ def check_choice(value: object, choices: Collection[str], option: str) -> None:
         raise ConfigError(f"{option}: unknown value {value!r}; known: {', '.join(choices)}")
 
 
-def check_choices(config: Any, section: str) -> None:
-    """Refuse unknown names in fields whose type lists the choices, for callers who do not check types."""
+def check_fields(config: Any, section: str) -> None:
+    """Refuse values of a configuration that are not of their fields' types, for callers who do not check them."""
     for name, hint in get_type_hints(type(config)).items():
-        choices = [choice for part in (hint, *get_args(hint)) for choice in get_args(part) if isinstance(choice, str)]
-        if choices:
-            check_choice(getattr(config, name), choices, f"{section}.{name}" if section else name)
+        option, value = f"{section}.{name}" if section else name, getattr(config, name)
+        parts = get_args(hint) if get_origin(hint) in (Union, UnionType) else (hint,)
+        choices = [choice for part in parts for choice in get_args(part) if isinstance(choice, str)]
+        if choices and isinstance(value, str):
+            check_choice(value, choices, option)
+        is_plain = all(part in _PLAIN_TYPES or get_origin(part) is Literal for part in parts)
+        if (is_plain and not fits(value, hint)) or (isinstance(value, float) and value != value):
+            raise ConfigError(
+                f"{option}: expected {_format_type(hint)}, got {'null' if value is None else repr(value)}"
+            )
 
 
 def list_options(function: Callable[..., object]) -> dict[str, Any]:

@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING, Any, Literal, TypeVar
 
 from structattn.errors import ConfigError
-from structattn.options.checking import check_choices
+from structattn.options.checking import check_fields
 
 if TYPE_CHECKING:
     import torch
@@ -44,7 +44,7 @@ class Hardware:
     mixed_precision: MixedPrecision = "no"
 
     def __post_init__(self) -> None:
-        check_choices(self, "")
+        check_fields(self, "")
         if self.device == "cpu" and self.mixed_precision == "fp16":
             raise ConfigError("mixed_precision: fp16 needs a GPU; on a CPU use bf16 or no")
 

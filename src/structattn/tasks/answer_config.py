@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Literal
 
 from structattn.data.text_vocabulary import TokenUnit
-from structattn.options.checking import Option, check, check_choice, check_choices
+from structattn.options.checking import Option, check, check_choice, check_fields
 
 if TYPE_CHECKING:
     from jaxtyping import Float
@@ -90,7 +90,7 @@ class ClassifierConfig:
     tags: Literal["chain", "independent"] | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self, "classifier")
+        check_fields(self, "classifier")
         check_choice(self.activation, ACTIVATIONS, "classifier.activation")
         check_choice(self.combine, COMBINATIONS, "classifier.combine")
         check(self.hidden is None or self.hidden >= 1, "classifier.hidden", "at least 1", self.hidden)
@@ -150,7 +150,7 @@ class DecoderConfig:
     max_length_ratio: float = 2.0
 
     def __post_init__(self) -> None:
-        check_choices(self, "decoder")
+        check_fields(self, "decoder")
         check(self.vocab_size >= 1, "decoder.vocab_size", "at least 1", self.vocab_size)
         check(0 <= self.label_smoothing < 1, "decoder.label_smoothing", "a share below 1", self.label_smoothing)
         _ = self.search

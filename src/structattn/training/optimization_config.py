@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from structattn.errors import ConfigError
-from structattn.options.checking import check, check_choices
+from structattn.options.checking import check, check_fields
 from structattn.options.hardware import Device, MixedPrecision, OnHardware
 
 Optimizer = Literal["adam", "adamw", "adadelta", "adagrad", "sgd"]
@@ -25,7 +25,7 @@ class RunSettings(OnHardware):
     report_to: Tracker | None = None
 
     def __post_init__(self) -> None:
-        check_choices(self, "")
+        check_fields(self, "")
         check(0 <= self.seed < 2**32, "seed", "at least 0 and below 2**32", self.seed)
         _ = self.hardware
 
@@ -92,7 +92,7 @@ class OptimizationConfig:
     average: int = 1
 
     def __post_init__(self) -> None:
-        check_choices(self, "optimization")
+        check_fields(self, "optimization")
         for name in (
             "batch_size",
             "gradient_accumulation",

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, get_type_hints
 from structattn.data.phrase_trees import TreeSource, Unary
 from structattn.errors import ConfigError, naming
 from structattn.files.json_yaml import read_yaml, write_yaml
-from structattn.options.checking import Option, check, check_choices, explain
+from structattn.options.checking import Option, check, check_fields, explain
 from structattn.options.sections import check_sections
 from structattn.tasks.answer_config import ClassifierConfig, DecoderConfig
 from structattn.training.optimization_config import OptimizationConfig, RunSettings
@@ -107,7 +107,7 @@ class DataConfig:
     loader_workers: int = 0
 
     def __post_init__(self) -> None:
-        check_choices(self, "data")
+        check_fields(self, "data")
         check(0 < self.holdout < 1, "data.holdout", "a share between 0 and 1", self.holdout)
         size = self.vectors_size
         check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)

@@ -35,6 +35,7 @@ from structattn.files.replacing import (
     set_content_aside,
     settle_content,
 )
+from structattn.files.text import check_local
 
 if TYPE_CHECKING:
     from structattn.data import Example
@@ -58,7 +59,7 @@ class RunFolder:
     """
 
     def __init__(self, path: str | os.PathLike[str]) -> None:
-        self.path = Path(path)
+        self.path = check_local(path)
         self.config = self.path / "config.yaml"
         self.environment = self.path / "environment.json"
         self.metrics = self.path / "metrics.jsonl"

@@ -19,6 +19,7 @@ from typing import Any, Literal
 from structattn import training
 from structattn.errors import ConfigError, naming, require
 from structattn.files.json_yaml import read_json, read_yaml, write_json
+from structattn.files.text import check_local
 from structattn.options.checking import suggest
 from structattn.training.history import rank_value
 from structattn.training.plan import plan_run
@@ -72,6 +73,7 @@ def sweep(
     """
     if config.out is None:
         raise ConfigError("out: expected a folder for the study, got none")
+    check_local(config.out)
     if config.folds is not None:
         raise ConfigError(f"folds: expected none in a sweep, which has no cross-validation, got {config.folds}")
     if trials < 1:
