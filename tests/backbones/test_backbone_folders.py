@@ -145,3 +145,26 @@ def test_tokens_without_an_embedding_are_refused(folder):
         ConfigError, match=r"the tokenizer has '\w+' as number [\d,]+, but BertModel has embeddings of 10"
     ):
         backbone.tokenize([sa.Sentence(["kids"])])
+
+
+@pytest.mark.parametrize(("words", "share"), [(["Hände", "waschen"], "100.0"), (["kids", "waschen"], "50.0")])
+def test_many_unknown_words_are_said_once_with_their_share(words, share, folder, caplog):
+    backbone = PretrainedBackbone.from_folder(folder)
+    for _ in range(2):
+        backbone.tokenize([sa.Sentence(words)])
+    (message,) = [record.getMessage() for record in caplog.records if "unknown" in record.getMessage()]
+    assert f"{share}% of the 2 words" in message
+    assert "'waschen'" in message
+
+
+def test_few_unknown_words_are_not_worth_a_word(folder, caplog):
+    PretrainedBackbone.from_folder(folder).tokenize([sa.Sentence(["kids"] * 19 + ["waschen"])])
+    assert "unknown" not in caplog.text
+
+
+def test_texts_that_are_truncated_are_counted_once(folder, caplog):
+    backbone = PretrainedBackbone.from_folder(folder)
+    for _ in range(2):
+        backbone.tokenize([sa.Sentence(["kids"] * 35), *SENTENCES], truncation=True)
+    (message,) = [record.getMessage() for record in caplog.records if "truncated" in record.getMessage()]
+    assert "1 of 3 texts in a batch have more than the 34 subwords" in message

@@ -5,6 +5,7 @@ The backbone brings its own tokenizer and its own ids. MS-SAN + BERT (Qi et al. 
 """
 
 import inspect
+import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -21,6 +22,10 @@ from structattn.errors import ConfigError, require, shown
 
 if TYPE_CHECKING:
     from structattn.syntax import Sentence
+
+
+LOGGER = logging.getLogger("structattn.backbones")
+MOST_UNKNOWN = 0.1  # share of unknown words, above which a warning says so
 
 
 class PretrainedBackbone(nn.Module):
@@ -74,6 +79,7 @@ class PretrainedBackbone(nn.Module):
             raise ConfigError("keep_states requires is_frozen=True")
         self.cached_states: dict[bytes, Tensor] | None = {} if keep_states else None
         self._version = -1
+        self._warned: set[str] = set()
         config: Any = model.config
         encoder: Any = model
         if getattr(config, "is_encoder_decoder", False):
@@ -147,7 +153,40 @@ class PretrainedBackbone(nn.Module):
                 f"the tokenizer has {token!r} as number {largest:,}, but {type(self.model).__name__} has embeddings of "
                 f"{self.num_tokens:,} tokens: expected the tokenizer of the same model"
             )
+        self._warn_of_losses(subwords)
         return subwords.to(self.device if device is None else device)
+
+    def _warn_of_losses(self, subwords: SubwordBatch) -> None:
+        """Say once that many words are unknown to the tokenizer, and once that texts are truncated."""
+        num_cut, total = int(subwords.is_cut.sum()), int(subwords.num_words.sum())
+        if num_cut and "cut" not in self._warned:
+            self._warned.add("cut")
+            LOGGER.warning(
+                "warning: %s of %s texts in a batch have more than the %s subwords that the backbone reads and are "
+                "truncated; so are later ones",
+                num_cut,
+                len(subwords),
+                self.max_length,
+            )
+        unknown = self.tokenizer.unk_token_id
+        if unknown is None or not total or "unknown" in self._warned:
+            return
+        rows, columns = (subwords.is_word & (subwords.ids == unknown)).nonzero().unbind(1)
+        lost = sorted(
+            {(row, int(subwords.words[row, column])) for row, column in zip(rows.tolist(), columns, strict=True)}
+        )
+        texts = [[word for part in parts for word in part.words] for parts in subwords.sentences]
+        # Attribution puts the unknown token in the place of words.
+        words = [word for row, index in lost if (word := texts[row][index]) != self.tokenizer.unk_token]
+        if len(words) > MOST_UNKNOWN * total:
+            self._warned.add("unknown")
+            LOGGER.warning(
+                "warning: %.1f%% of the %s words of a batch of texts are unknown to the backbone's tokenizer (%s): is "
+                "it made for this language?",
+                100 * len(words) / total,
+                total,
+                ", ".join(map(shown, dict.fromkeys(words[:4]))),
+            )
 
     def save_skeleton(self, folder: Path) -> None:
         """Write the configuration and tokenizer, but no parameters: enough to rebuild the backbone and load them.

@@ -12,7 +12,7 @@ from structattn.backbones.backbone import PretrainedBackbone
 from structattn.backbones.hydra_config import HydraConfig
 from structattn.backbones.hydra_layer import find_layer_above
 from structattn.backbones.relation_targets import relation_targets
-from structattn.data import SubwordBatch, parse_relation
+from structattn.data import SubwordBatch, collate_subwords, parse_relation
 from structattn.errors import ConfigError
 from structattn.syntax import ConstituencyTree, Sentence
 
@@ -47,7 +47,7 @@ class RelationBatches:
         self.words = self.covered = 0
         for start in range(0, len(complete), 256):
             portion = complete[start : start + 256]
-            subwords = backbone.tokenize(portion, truncation=True)
+            subwords = collate_subwords(portion, backbone.tokenizer, max_length=backbone.max_length, truncation=True)
             self.words += int(subwords.num_words.sum())
             self.covered += int(subwords.has_subwords.sum())
             sizes, is_cut = subwords.mask.sum(1).tolist(), subwords.is_cut.tolist()

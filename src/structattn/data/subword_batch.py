@@ -181,7 +181,11 @@ def collate_subwords(
         if not truncation:
             row = is_cut.index(True)
             start, length = " ".join(parts[row][0].words[:6]), len(encoding["input_ids"][row])
-            raise ConfigError(f"text {row} ({start!r} ...) has {length} subwords, expected at most {max_length}")
+            raise ConfigError(
+                f"the text {start!r} ... has {length} subwords, expected at most {max_length}, which is what the model "
+                "reads: shorten it; a model trained with --data.max_length WORDS cuts texts, as do encoders that read "
+                "the state of a text, such as --encoder backbone"
+            )
         truncating = copy.copy(tokenizer)  # so that the caller's tokenizer keeps its side
         truncating.truncation_side = "right"
         encoding = truncating(*columns, **options, truncation="longest_first", max_length=max_length)
