@@ -1,6 +1,7 @@
 """Training from Python objects: the same runs as from files, and one clear error for what is no data."""
 
 import csv
+import re
 from pathlib import Path
 from typing import Any
 
@@ -83,6 +84,12 @@ def test_predictions_of_texts_files_and_mappings_agree(tmp_path: Path) -> None:
     ]
     (tmp_path / "lines.txt").write_text("".join(f"{text}\n" for text in texts), encoding="utf-8")
     assert answers == [one.answer for one in sa.predict(result.folder, tmp_path / "lines.txt")]
+    with pytest.raises(
+        ConfigError, match=r"expected a file or a list of texts, got 'a day'; write predict\(model, \[te"
+    ):
+        sa.predict(result.folder, "a day")
+    shown = repr(sa.evaluate(result.folder, ROWS))
+    assert re.fullmatch(r"Evaluation\(accuracy=[\d.]+, macro_f1=[\d.]+, predictions=\d+\)", shown)
 
 
 def test_lines_that_begin_with_scores_have_labels_where_the_task_has_scores(tmp_path: Path) -> None:

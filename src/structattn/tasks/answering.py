@@ -59,6 +59,10 @@ class Evaluation:
     predictions: tuple[Prediction, ...]
     gold: tuple[str | float, ...]
 
+    def __repr__(self) -> str:
+        values = ", ".join(f"{name}={value:.4g}" for name, value in self.metrics.items())
+        return f"Evaluation({values}, predictions={len(self.predictions):,})"
+
 
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
 

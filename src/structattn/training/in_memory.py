@@ -1,13 +1,15 @@
 """Training, evaluating and predicting in Python: on files, data frames, data sets and lists of texts."""
 
 import dataclasses
+import glob
 import hashlib
 import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 from structattn.data import Example
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, shown
+from structattn.files.text import is_remote
 from structattn.options.checking import suggest
 from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
 from structattn.training.examples import Data, read_labelled, stream_examples
@@ -123,6 +125,10 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
         ConfigError: if the data do not fit the task.
         ParseError: for malformed data, with file and line, or the number of the row.
     """
+    if isinstance(data, str) and " " in data and not (os.path.exists(data) or glob.has_magic(data) or is_remote(data)):
+        raise ConfigError(
+            f"expected a file or a list of texts, got {shown(data, width=40)}; write predict(model, [text])"
+        )
     ready = _resolve_model(model)
     return ready.predict(list(read_inputs(ready, data, DataConfig(**columns))[1]))
 
