@@ -265,15 +265,16 @@ def reproduction_page(papers: str | os.PathLike[str] = "papers", evidence: Evide
 _HEAD = """# Reproduction: claims, and row by row
 
 Generated from `papers/*/published.yaml` and the records of runs by `make tables`. Published values are on the split
-that each table names, most on test; ours are on development data, because test splits stay untouched."""
+that each table names, most on test; ours are on development data, because test splits stay untouched. First
+[what the papers claim](#what-the-papers-claim), then [their rows](#verdicts-on-rows); in numbers:"""
 _CLAIMS = """## What the papers claim
 
-Each claim is a difference between two systems; the one below is the strongest baseline of the paper's own that was run
-here, and both were trained in the same way. *Holds* means that the 95 % interval of our difference lies above zero,
-*reversed* that it lies below, and *does not hold* that it contains zero: no difference is shown either way. Intervals
-are a paired bootstrap over seeds and the same examples, or Welch's t over seeds alone, marked *t*, where records do not
-keep the answer to each example. A *control* is a comparison that the paper does not print. What holds here holds on the
-data and at the sizes of the rows, which are mostly smaller than the paper's."""
+Each claim is a difference between two systems; among them is the strongest baseline of the paper's own that was run
+here. *Holds* means that the 95 % interval of our difference lies above zero, *reversed* that it lies below, and *does
+not hold* that it contains zero: no difference is shown either way. Intervals are a paired bootstrap over seeds and the
+same examples, or Welch's t over seeds alone, marked *t*, where records do not keep the answer to each example. A
+*control* is a comparison that the paper does not print. What holds here holds on the data and at the sizes of the
+rows, which are mostly smaller than the paper's."""
 _ROWS = """## Verdicts on rows
 
 A row is one record here beside one row of the paper; values on dev and on test stand in one row. Ours are mean ±
@@ -287,14 +288,15 @@ def _head(counted: Mapping[str, int], words: Mapping[tuple[bool, str], int], cla
     lines = ["| verdict | rows | meaning |", "|---|---|---|"]
     lines += [f"| {name} | {counted[name]} | {meaning} |" for name, meaning in MEANING.items()]
     lines.append(f"| all | {sum(counted.values())} | |")
+    verdicts = "\n".join(lines)
     sizes = sorted(set(MARGINS.values()))
     margins = "; ".join(
         f"{size:g} for {', '.join(name for name in MARGINS if MARGINS[name] == size)}" for size in sizes
     )
-    tally = ["| | claims | controls |", "|---|---|---|"]
+    tally = ["| here it | claims | controls |", "|---|---|---|"]
     tally += [f"| {word} | {words[False, word]} | {words[True, word]} |" for word in WORDS]
-    head = [_HEAD, _CLAIMS, "\n".join(tally), *claims] if claims else [_HEAD]
-    return "\n\n".join([*head, _ROWS.format(margins=margins), "\n".join(lines)])
+    head = [_HEAD, "\n".join(tally), verdicts, _CLAIMS, *claims] if claims else [_HEAD, verdicts]
+    return "\n\n".join([*head, _ROWS.format(margins=margins)])
 
 
 def _table(table: Mapping[str, Any], results: Sequence[tuple[Mapping[str, Any], Verdict]]) -> str:
