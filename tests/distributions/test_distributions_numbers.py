@@ -1,6 +1,7 @@
 """Hard numbers and known faults: huge and forbidden scores, long sentences, small types, and what others got wrong."""
 
 import math
+from collections.abc import Callable
 from contextlib import nullcontext
 from decimal import Decimal, localcontext
 
@@ -48,16 +49,25 @@ def test_huge_scores_stay_probabilities(family: Family, magnitude: float, dtype:
         ]
         potentials = [p.requires_grad_() for p in potentials]
         ours = family.build(*potentials)
-        for tensor in values_and_gradients(ours, potentials):
-            assert torch.isfinite(tensor).all()
         marginals = ours.marginals()
         assert ((marginals >= 0) & (marginals <= 1)).all()
-        if "spanning" not in family.name:  # a sum of surprisals; all trees have none, and cancel at such scores
-            assert -1e-6 <= ours.entropy() <= ours.log_count() + 1e-5
         if marginals.shape[-2:] == (n, n + 1) or marginals.shape[-2:] == (n, 3):
             torch.testing.assert_close(marginals.sum(-1), torch.ones(n, dtype=dtype))
-        assert torch.isfinite(ours.log_prob(ours.argmax()))
-        assert torch.isfinite(ours.log_prob(ours.sample()))
+        for parts in (ours.argmax(), ours.sample()):
+            assert is_refused(ours.log_prob, parts) or ours.log_prob(parts).isfinite()
+        if not is_refused(ours.entropy):
+            for tensor in values_and_gradients(ours, potentials):
+                assert torch.isfinite(tensor).all()
+            assert -1e-6 <= ours.entropy() <= ours.log_count() + 1e-5
+
+
+def is_refused(question: Callable[..., Tensor], *arguments: Tensor) -> bool:
+    """Whether digits are lost, with the advice to forbid parts by minus infinity."""
+    try:
+        question(*arguments)
+    except ValueError as error:
+        return "expected -inf to forbid a part" in str(error)
+    return False
 
 
 def exact_entropy(family: Family, potentials: list[Tensor], n: int) -> Decimal:
@@ -302,10 +312,12 @@ def test_nothing_overflows_but_what_a_type_cannot_hold(family: Family) -> None:
     ours, exact = family.build(*single), family.build(*(own.double() for own in single))
     assert (ours.log_partition() == torch.inf).all()
     torch.testing.assert_close(ours.marginals().double(), exact.marginals())
-    torch.testing.assert_close(ours.entropy().double(), exact.entropy())
+    assert is_refused(ours.entropy) == is_refused(exact.entropy)
     assert torch.equal(ours.argmax().double(), exact.argmax())
     for sign in (1.0, -1.0):
         huge, large = (family.build(*(own * sign * 2.0**power for own in shares)) for power in (1011, 100))
         torch.testing.assert_close(huge.log_partition(), huge.topk_scores(1)[0])
         torch.testing.assert_close(huge.marginals(), large.marginals())
-        torch.testing.assert_close(huge.entropy(), large.entropy())
+        assert is_refused(huge.entropy) == is_refused(large.entropy)
+        if not is_refused(huge.entropy):
+            torch.testing.assert_close(huge.entropy(), large.entropy())

@@ -7,6 +7,7 @@ Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwrig
 """
 
 import copy
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Self
@@ -24,13 +25,19 @@ from structattn.distributions.validation import (
     check_generator,
     check_sample_shape,
     convert_to_parts,
-    is_below_infinity,
+    find_limits,
     refuse_undefined_scores,
     should_check_values,
 )
 from structattn.kernels.family import Axes, gap
 from structattn.kernels.operators import Operators
 from structattn.kernels.random import make_streams
+
+# Beside scores of this size entropies lose digits, unless what all structures share is subtracted first; and if after
+# that the log-partition is so large, or a surprisal such a share of it, too many are lost.
+_LARGE = 1e5
+_LARGEST_SUM = 1e9
+_NOISE = 1e-9
 
 
 class StructuredDistribution(Distribution, ABC):
@@ -91,9 +98,13 @@ class StructuredDistribution(Distribution, ABC):
         if validate_args is None and not Distribution._validate_args:
             validate_args = False  # Distribution.set_default_validate_args
         self._checks_values = validate_args
-        if should_check_values(validate_args, scores[0]) and not all(map(is_below_infinity, scores)):
-            for array, readable in zip(scores, self._readable_parts(), strict=True):
-                refuse_undefined_scores(type(self).__name__, array.detach(), readable)
+        self._limits: list[tuple[float, float]] = []
+        if should_check_values(validate_args, scores[0]):
+            self._limits = [find_limits(array) for array in scores]
+            # One look at the highest score is enough: nan is neither below nor above infinity, and a maximum keeps it.
+            if not all(high < math.inf for _, high in self._limits):
+                for array, readable in zip(scores, self._readable_parts(), strict=True):
+                    refuse_undefined_scores(type(self).__name__, array.detach(), readable)
 
     @abstractmethod
     def _real_parts(self) -> list[Bool[Tensor, "..."]]:
@@ -228,8 +239,22 @@ class StructuredDistribution(Distribution, ABC):
         return self._per_part(self._operators.sample(scores, lengths, streams, options, shape.numel()), *shape)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
-        """``H = -sum_z p(z) log p(z) = A - <mu, scores>``; zero if nothing is allowed."""
-        return self._per_item(self._operators.entropy(*self._inputs())[1])
+        """``H = -sum_z p(z) log p(z) = A - <mu, scores>``; zero if nothing is allowed.
+
+        Raises:
+            ValueError: if scores that every structure needs are so large that the others are rounded away beside them;
+                where values are not checked, the entropy is nan. `log_prob` and divergences do the same.
+        """
+        is_large = self._is_large()
+        inputs = self._centred_inputs(is_large)
+        log_partition, entropy, _ = self._operators.entropy(*inputs)
+        scale = self._find_scale(log_partition, inputs[0]) if is_large else None
+        if scale is not None:
+            lost = ~(scale <= _LARGEST_SUM)
+            # A structure without a rival has no entropy, and that no gradient, whatever its score.
+            is_certain = lost & (entropy == 0) & log_partition.isfinite()
+            entropy = self._refuse(entropy.masked_fill(is_certain, 0), lost & ~is_certain)
+        return self._per_item(entropy)
 
     def cross_entropy(self, q: "StructuredDistribution") -> Float[Tensor, "*batch"]:
         """``-sum_z p(z) log q(z)`` for another distribution ``q`` over the same parts; ``inf`` where ``q`` forbids what
@@ -239,13 +264,11 @@ class StructuredDistribution(Distribution, ABC):
             q: the other distribution.
 
         Raises:
-            ValueError: if it has a different family, shape or options, or sentences of different lengths.
+            ValueError: if it has a different family, shape or options, or sentences of different lengths; if digits are
+                lost, see `entropy`.
         """
         p, q = self._align(q)
-        p_log_partition, _, gap_to_q, q_log_partition = p._compare(q)
-        return p._per_item(
-            _fill_empty(q_log_partition + (gap_to_q - p_log_partition), p_log_partition, q_log_partition)
-        )
+        return p._compare(q)
 
     def log_prob(self, value: Shaped[Tensor, "..."]) -> Float[Tensor, "..."]:
         """``score(z) - A`` of structures; ``-inf`` if they use a forbidden part.
@@ -256,7 +279,8 @@ class StructuredDistribution(Distribution, ABC):
                 shape fits both are refused.
 
         Raises:
-            ValueError: if the shape is wrong or, with ``validate_args``, an item is not a structure of this family.
+            ValueError: if the shape is wrong or, with ``validate_args``, an item is not a structure of this family; if
+                digits are lost, see `entropy`.
         """
         parts = convert_to_parts(
             value,
@@ -268,13 +292,23 @@ class StructuredDistribution(Distribution, ABC):
         )
         if should_check_values(self._checks_values, parts):
             self.support.refuse_invalid(parts, self._explain_invalid)
-        log_partition = self._operators.exact_log_partition(*self._inputs()).reshape(self._batch_shape)
+        is_large = self._is_large()
+        arrays, lengths, options = self._centred_inputs(is_large)
+        log_partition = self._operators.exact_log_partition(arrays, lengths, options).reshape(self._batch_shape)
         scores = [
-            array.double().masked_fill(~readable, -torch.inf)
-            for array, readable in zip(self._arrays, self._readable_parts(), strict=True)
+            (array if shared else array.reshape(self._batch_shape + array.shape[1:]))
+            .double()
+            .masked_fill(~readable, -torch.inf)
+            for array, shared, readable in zip(
+                arrays, self._operators.family.is_shared(arrays), self._readable_parts(), strict=True
+            )
         ]
         surprisal = gap(self._parts_of_arrays(parts), log_partition, scores, self._axes)
         surprisal = surprisal.masked_fill(log_partition == -torch.inf, torch.inf)
+        scale = self._find_scale(log_partition, arrays) if is_large else None
+        if scale is not None:
+            is_far = (surprisal >= scale * _NOISE) & scale.isfinite()
+            surprisal = self._refuse(surprisal, ~(scale <= _LARGEST_SUM) & ~is_far)
         return -_at_least_zero(surprisal).to(self.scores.dtype)
 
     def log_count(self) -> Float[Tensor, "*batch"]:
@@ -365,6 +399,48 @@ class StructuredDistribution(Distribution, ABC):
             inputs.append(array if array.dtype == precision else array.to(precision))
         return inputs, self._one_batch_axis(self.lengths), self._kernel_options
 
+    def _is_large(self) -> bool:
+        """Whether a finite score is large; always where that cannot be seen without waiting for it."""
+        if self._limits and all(low > -_LARGE and high < _LARGE for low, high in self._limits):
+            return False
+        if not should_check_values(None, self._arrays[0]):
+            return True
+        finite = (array.detach().masked_fill(array == -torch.inf, 0) for array in self._arrays)
+        limits = [find_limits(array) for array in finite]
+        return not all(low > -_LARGE and high < _LARGE for low, high in limits)  # nan, on padding, is neither
+
+    def _centred_inputs(
+        self, is_large: bool, dtype: torch.dtype | None = None
+    ) -> tuple[list[Tensor], Tensor, tuple[int, ...]]:
+        """What kernels read, less what all structures share if digits might be lost beside it."""
+        arrays, lengths, options = self._inputs(dtype)
+        return self._operators.family.centre(arrays, lengths, options) if is_large else arrays, lengths, options
+
+    def _find_scale(self, log_partition: Tensor, centred: Sequence[Tensor]) -> Float[Tensor, "*batch"] | None:
+        """How large the scores are that structures need, beside which others vanish; None where none is too large."""
+        scale = log_partition.abs()
+        for array in centred:
+            if array[:1].numel():
+                # Scores above zero and below may add up to a small number.
+                scale = scale.maximum(array.detach().flatten(1).amax(1).reshape(scale.shape))
+        checks = should_check_values(self._checks_values, log_partition)
+        if checks and not (~(scale <= _LARGEST_SUM)).any():
+            return None
+        # A log-partition of -inf is that of an empty distribution, or of sums that overflow.
+        is_empty = log_partition == -torch.inf
+        if checks and is_empty.any():
+            is_empty = (self.log_count() == -torch.inf).reshape(is_empty.shape)
+        return scale.masked_fill(is_empty, 0)
+
+    def _refuse(self, values: Tensor, lost: Bool[Tensor, "..."]) -> Tensor:
+        """An error if values are lost; where they are not checked, nan."""
+        if should_check_values(self._checks_values, values) and lost.any():
+            raise ValueError(
+                f"{type(self).__name__}: scores that all structures of an item need are above {_LARGEST_SUM:.0e} in "
+                "magnitude, and others are rounded away beside them: expected -inf to forbid a part, or smaller scores"
+            )
+        return values.masked_fill(lost, torch.nan)
+
     def _one_batch_axis(self, tensor: Tensor) -> Tensor:
         # A view costs as much as computing a short sentence, so none is made if there already is one batch axis.
         if len(self._batch_shape) == 1:
@@ -385,16 +461,27 @@ class StructuredDistribution(Distribution, ABC):
         parts = parts if parts.shape == shape else parts.reshape(shape)
         return parts if parts.dtype == dtype else parts.to(dtype)
 
-    def _compare(self, q: "StructuredDistribution") -> tuple[Tensor, Tensor, Tensor, Tensor]:
-        """``A_p``, the entropy, ``A_p - <mu_p, scores_q>`` and ``A_q`` for another distribution ``q``, in float64."""
-        (p_scores, lengths, options), (q_scores, _, _) = self._inputs(), q._inputs()
-        if p_scores[0].dtype != q_scores[0].dtype:
-            dtype = torch.promote_types(p_scores[0].dtype, q_scores[0].dtype)
-            p_scores, q_scores = self._inputs(dtype)[0], q._inputs(dtype)[0]
+    def _compare(self, q: Self, *, less_entropy: bool = False) -> Tensor:
+        """The cross-entropy, or the divergence, of an aligned distribution; infinite or zero where one is empty."""
+        is_large = self._is_large() or q._is_large()
+        # In single or double precision, whichever the more precise of the two needs.
+        dtype = torch.promote_types(torch.promote_types(self._arrays[0].dtype, q._arrays[0].dtype), torch.float32)
+        p_scores, lengths, options = self._centred_inputs(is_large, dtype)
+        q_scores, _, _ = q._centred_inputs(is_large, dtype)
         values = self._operators.family.each(q_scores)
-        log_partition, entropy, gap_to_q = self._operators.entropy(p_scores, lengths, options, values)
+        p_log_partition, entropy, gap_to_q = self._operators.entropy(p_scores, lengths, options, values)
+        q_log_partition = self._operators.exact_log_partition(q_scores, lengths, options)
         assert gap_to_q is not None  # there are values
-        return log_partition, entropy, gap_to_q, self._operators.exact_log_partition(q_scores, lengths, options)
+        if less_entropy:
+            result = _at_least_zero((q_log_partition - p_log_partition) + (gap_to_q - entropy))
+        else:
+            result = q_log_partition + (gap_to_q - p_log_partition)
+        compared = ((self, p_log_partition, p_scores), (q, q_log_partition, q_scores)) if is_large else ()
+        for distribution, log_partition, scores in compared:
+            scale = distribution._find_scale(log_partition, scores)
+            result = result if scale is None else distribution._refuse(result, ~(scale <= _LARGEST_SUM))
+        result = result.masked_fill(q_log_partition == -torch.inf, torch.inf)
+        return self._per_item(result.masked_fill(p_log_partition == -torch.inf, 0))
 
     def _align(self, q: "StructuredDistribution") -> "tuple[Self, Self]":
         """This distribution and another one over the same arrays of parts; an error if they cannot be compared."""
@@ -428,15 +515,7 @@ class StructuredDistribution(Distribution, ABC):
 def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tensor:
     """``KL(p || q) = sum_z p(z) (log p(z) - log q(z))``; ``inf`` where ``q`` forbids what ``p`` allows."""
     p, q = p._align(q)
-    p_log_partition, entropy, gap_to_q, q_log_partition = p._compare(q)
-    divergence = _at_least_zero((q_log_partition - p_log_partition) + (gap_to_q - entropy))
-    return p._per_item(_fill_empty(divergence, p_log_partition, q_log_partition))
-
-
-def _fill_empty(values: Tensor, p_log_partition: Tensor, q_log_partition: Tensor) -> Tensor:
-    """Infinite where the second distribution is empty, and zero where the first one is."""
-    values = values.masked_fill(q_log_partition == -torch.inf, torch.inf)
-    return values.masked_fill(p_log_partition == -torch.inf, 0)
+    return p._compare(q, less_entropy=True)
 
 
 def _at_least_zero(values: Tensor) -> Tensor:

@@ -4,7 +4,6 @@ Values are checked only where they exist and nothing has to wait for them: not w
 ``torch.export`` and the transforms of ``torch.func``, and on an accelerator only on request.
 """
 
-import math
 import operator
 from collections.abc import Callable
 from typing import Any
@@ -45,10 +44,12 @@ def check_scores(family: str, **arrays: Any) -> list[Tensor]:
     return [array if array.dtype == dtype else array.to(dtype) for array in (first, *further)]
 
 
-def is_below_infinity(scores: Tensor) -> bool:
-    """Whether no score is nan or ``+inf``, wherever it stands."""
-    # One look at the highest score is enough: nan is neither below nor above infinity, and a maximum keeps it.
-    return not scores.numel() or scores.detach().max().item() < math.inf
+def find_limits(scores: Tensor) -> tuple[float, float]:
+    """The lowest and the highest score, wherever they stand; nan if any score is."""
+    if not scores.numel():
+        return 0.0, 0.0
+    low, high = torch.aminmax(scores.detach())
+    return low.item(), high.item()
 
 
 def refuse_undefined_scores(family: str, scores: Tensor, readable: Bool[Tensor, "*shape"]) -> None:

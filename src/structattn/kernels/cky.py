@@ -46,7 +46,7 @@ def _prepare(
 ) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
     """Scores minus the best one, and its sum over a tree: every tree has ``2 n - 1`` spans."""
     scores = scores.masked_fill(~real_spans(lengths, sizes[0]).flatten(1), -torch.inf)
-    best = scores.amax(-1, keepdim=True)
+    best = scores.detach().amax(-1, keepdim=True)
     best = best.masked_fill(best == -torch.inf, 0)
     return scores - best.expand_as(scores), best.squeeze(-1) * (2 * lengths - 1).clamp(min=0)
 

@@ -91,11 +91,11 @@ def prepare_arcs(
     """
     num_words, single_root = sizes
     arcs = scores.unflatten(-1, (num_words, num_words + 1)).masked_fill(~real_arcs(lengths, num_words), -torch.inf)
-    best = arcs.amax(-1, keepdim=True)
+    best = arcs.detach().amax(-1, keepdim=True)
     best = best.masked_fill(best == -torch.inf, 0)
     shift, total = best.expand_as(arcs), best.sum((-1, -2))
     if single_root and num_words:
-        root = (arcs - best)[..., 0].amax(-1, keepdim=True)
+        root = (arcs.detach() - best)[..., 0].amax(-1, keepdim=True)
         root = root.masked_fill(root == -torch.inf, 0)
         shift = torch.cat([shift[..., :1] + root.unsqueeze(-1), shift[..., 1:]], -1)
         total = total + root.squeeze(-1)

@@ -30,9 +30,6 @@ Sizes = tuple[int, ...]
 # each structure has exactly one part (0 if there are no such rows).
 Axes = Sequence[tuple[int, int]]
 
-# Above this log-partition, the rounding error of huge scores may be larger than an entropy.
-_HUGE = 1e5
-
 
 @runtime_checkable
 class Selector(Protocol):
@@ -181,7 +178,7 @@ class Family:
     def _entropy(
         self, scores: Scores, lengths: Tensor, values: Sequence[Tensor] | None, options: Sequence[int]
     ) -> tuple[Tensor, Tensor, Tensor | None]:
-        """The same from marginals, with special care for small entropies and huge scores."""
+        """The same from marginals, with special care for small entropies."""
         exact = [array.double() for array in scores]
         log_partition, marginals = self.evaluate(exact, lengths, options)
         assert log_partition is not None  # it was requested
@@ -195,11 +192,6 @@ class Family:
             last = _last_axes(axes[0][0])
             entropy = entropy.clamp(terms.amax(last), terms.sum(last))
         entropy = entropy.masked_fill(log_partition == -torch.inf, 0)
-        # Always on an accelerator, where checking would have to wait for the device.
-        if not entropy.is_cpu or (log_partition.abs() > _HUGE).any():
-            # Rounding of huge scores may make the difference arbitrary; the number of structures bounds the entropy.
-            allowed = [torch.zeros_like(array).masked_fill(array == -torch.inf, -torch.inf) for array in exact]
-            entropy = entropy.minimum(self._log_partition(allowed, lengths, options).clamp(min=0))
         if values is None:
             return log_partition, entropy, None
         gap_to_values = gap(parts, log_partition, [array.double() for array in values], axes)
@@ -258,12 +250,20 @@ class Family:
         prepared, constant = self._prepare(scores, lengths, sizes)
         log_partition, parts = self.program(make_dual(prepared, *directions), lengths, sizes)
         dtype = scores[0].dtype
-        pieces = parts[-1].split([math.prod(array.shape[1:]) for array in each], -1)
         results = [
-            piece.to(dtype, memory_format=torch.contiguous_format, copy=True).view(array.shape)
-            for piece, array in zip(pieces, each, strict=True)
+            piece.to(dtype, memory_format=torch.contiguous_format, copy=True) for piece in self._split(parts[-1], each)
         ]
         return (log_partition[0] + constant).to(dtype), results
+
+    def centre(self, scores: Scores, lengths: Tensor, options: Sequence[int]) -> list[Tensor]:
+        """The arrays of each sentence in float64, less what all its structures share; ``-inf`` on padding."""
+        prepared, _ = self._prepare(scores, lengths, self.sizes(scores, options))
+        return self._split(prepared, self.each(scores))
+
+    def _split(self, values: Tensor, each: Scores) -> list[Tensor]:
+        """Values ``(batch, part)`` of all arrays as one tensor for each array."""
+        pieces = values.split([math.prod(array.shape[1:]) for array in each], -1)
+        return [piece.reshape(array.shape) for piece, array in zip(pieces, each, strict=True)]
 
     def _prepare(self, scores: Scores, lengths: Tensor, sizes: Sizes) -> tuple[Tensor, Tensor]:
         each = self.each(scores)

@@ -63,15 +63,18 @@ def real_parts(
 def _prepare(
     scores: Float[Tensor, "batch part"], lengths: Tensor, sizes: tuple[int, ...]
 ) -> tuple[Float[Tensor, "batch part"], Float[Tensor, " batch"]]:
-    """Scores minus the best unary of each word, and the sum of those: every sequence has one state for each word."""
+    """Scores minus the best state of each word and the best transition at each position, and the sum of those."""
     words, states, kind = sizes
     real = real_parts(lengths, num_words=words, num_states=states, is_shared=bool(kind))
     scores = scores.masked_fill(~real, -torch.inf)
     unary, transition = scores.split([words * states, scores.shape[-1] - words * states], -1)
-    best = unary.unflatten(-1, (words, states)).amax(-1)
+    best = unary.detach().unflatten(-1, (words, states)).amax(-1)
     best = best.masked_fill(best == -torch.inf, 0)
-    shift = torch.cat([best.repeat_interleave(states, -1), torch.zeros_like(transition)], -1)
-    return scores - shift, best.sum(-1)
+    steps = transition.detach().unflatten(-1, (-1, states * states)).amax(-1) if transition.shape[-1] else transition
+    steps = steps.masked_fill(steps == -torch.inf, 0)
+    shift = torch.cat([best.repeat_interleave(states, -1), steps.repeat_interleave(states * states, -1)], -1)
+    times = (lengths - 1).clamp(min=0) if kind else 1
+    return scores - shift, best.sum(-1) + steps.sum(-1) * times
 
 
 def _sizes(scores: Sequence[Tensor], options: Sequence[int]) -> tuple[int, ...]:
