@@ -17,6 +17,7 @@ import torch
 import yaml
 
 import structattn as sa
+from structattn.cli import main
 from structattn.data import Example
 from structattn.errors import ConfigError, MissingStructure
 from structattn.explorer.plots import save_plots
@@ -358,3 +359,32 @@ def test_pictures_of_raw_texts_have_trees_too(tmp_path: Path) -> None:
     save_plots(tmp_path, model, "Dogs bark", formats=["html"], influence=True)
     page = (tmp_path / "attention.html").read_text(encoding="utf-8")
     assert all(f'"{label}"' in page for label in found.sentences[0].dependency.labels)
+
+
+ENGLISH = "Kids wash their hands before they eat because nobody wants to be ill for long."
+OTHERS = {
+    "German": "Die Kinder waschen sich vor dem Essen die Hände, weil niemand lange krank sein möchte.",
+    "Dutch": "De kinderen wassen hun handen voor het eten omdat niemand lang ziek wil zijn.",
+    "Greek": "Τα παιδιά πλένουν τα χέρια τους πριν φάνε, γιατί κανείς δεν θέλει να είναι άρρωστος.",
+    "Chinese": "孩子们 在 吃饭 之前 洗手 因为 没有 人 想 长期 生病",
+}
+
+
+@pytest.mark.parametrize("language", OTHERS)
+def test_texts_in_another_language_are_said_once(language: str, caplog: pytest.LogCaptureFixture) -> None:
+    parser = load_parser("en")
+    parser._is_warned = False  # the parser of the package is loaded once
+    parser.parse_texts([ENGLISH] * 3)
+    assert not caplog.records
+    for _ in range(2):
+        parser.parse_texts([OTHERS[language]])
+    (record,) = caplog.records
+    assert "words are unknown to the parser 'en'" in record.getMessage()
+
+
+def test_the_command_says_that_a_text_is_in_another_language(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "texts.txt").write_text(OTHERS["German"] + "\n", encoding="utf-8")
+    main(["parse", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "trees.conllu")])
+    assert "words are unknown to the parser 'en'" in capsys.readouterr().err

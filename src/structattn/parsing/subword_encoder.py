@@ -98,6 +98,10 @@ class SubwordEncoder(nn.Module):
         bare = [Sentence(sentence.words) for sentence in sentences]
         return TokenizedSentences(self.backbone.tokenize(bare, truncation=True))
 
+    def count_unknown(self, words: Sequence[str]) -> int:
+        """None: subwords spell every word, and the backbone itself says where they cannot."""
+        return 0
+
     def forward(self, batch: TokenizedSentences) -> Float[Tensor, "batch word dim"]:
         """States of the words; zero at padding.
 

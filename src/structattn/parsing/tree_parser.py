@@ -1,6 +1,7 @@
 """This library's parser: built from a treebank and options, read from its folder, and as a parser of raw texts."""
 
 import hashlib
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
@@ -23,6 +24,11 @@ from structattn.parsing.subword_encoder import SubwordEncoder
 from structattn.parsing.treecrf import Encoder, TreeCRF
 from structattn.parsing.word_encoder import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
+
+LOGGER = logging.getLogger("structattn.parsing")
+
+# Of English newswire, reviews and fiction, 6 % of the words are unknown to the parser of the package; of Dutch, 64 %.
+_MOST_UNKNOWN, _FEWEST_WORDS = 0.4, 8
 
 
 class TreeParser:
@@ -51,6 +57,7 @@ class TreeParser:
         self.hardware = Hardware("cpu") if hardware is None else hardware
         self.model = self.hardware.move(model.eval())
         self.name = name
+        self._is_warned = False
         # Different rounding may give different trees, which a cache must not mix.
         numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)
         self.version = "+".join([version, *(value for value in numerics if value not in ("cpu", "no"))])
@@ -95,7 +102,24 @@ class TreeParser:
     def _parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         # Rounding depends on the number of threads. With one thread, several processes give the same results as one.
         with one_thread(), self.hardware.autocast():
-            return self.model.parse(sentences)
+            parsed = self.model.parse(sentences)
+        self._warn_of_unknown([word for sentence in sentences for word in sentence.words])
+        return parsed
+
+    def _warn_of_unknown(self, words: Sequence[str]) -> None:
+        """Say once that most words are unknown, as in another language than that of the treebank."""
+        if self._is_warned or len(words) < _FEWEST_WORDS:
+            return
+        share = self.model.encoder.count_unknown(words) / len(words)
+        if share > _MOST_UNKNOWN:
+            self._is_warned = True
+            LOGGER.warning(
+                "%.0f %% of %s words are unknown to the parser %r: in another language than its treebank's, trees say "
+                "nothing; --parser names another parser, such as spacy:MODEL or stanza:LANGUAGE",
+                100 * share,
+                f"{len(words):,}",
+                self.name,
+            )
 
 
 def build_parser(

@@ -69,6 +69,10 @@ class Encoder(Protocol):
         """Sentences as tensors; each has at least one word."""
         ...
 
+    def count_unknown(self, words: Sequence[str]) -> int:
+        """How many words it knows nothing of but their characters."""
+        ...
+
     def __call__(self, batch: Any) -> Tensor:
         """States of the words, ``(batch, word, dim)``; zero at padding."""
         ...

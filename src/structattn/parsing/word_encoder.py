@@ -18,6 +18,7 @@ from zlib import crc32
 import numpy as np
 import torch
 from jaxtyping import Bool, Float, Int64
+from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch, Vocabulary, collate
@@ -189,10 +190,8 @@ class WordEncoder(nn.Module):
         rows = {word: row for row, word in enumerate(dict.fromkeys(spellings))}
         spelling_ids = np.zeros(words.tokens.shape, dtype=np.int64)
         spelling_ids[words.mask.numpy()] = [*map(rows.__getitem__, spellings)]
-        if self.buckets is not None and self.known is not None:
-            hashed = np.array([_crc(word) for word in rows])
-            is_known = self.known.numpy(force=True)[hashed % len(self.known)]
-            ids = np.where(is_known, _FIRST + hashed % self.buckets, UNKNOWN_ID)
+        if self.buckets is not None:
+            ids = self._hash(list(rows), self.buckets)
             words = replace(words, tokens=torch.from_numpy(ids[spelling_ids]).masked_fill(~words.mask, PADDING_ID))
         marked = [_mark_ends(word) for word in rows]
         characters = np.array(self.characters.encode([*"".join(marked)]))
@@ -200,6 +199,18 @@ class WordEncoder(nn.Module):
         characters[ends - 1] = PADDING_ID
         starts = np.append(0, ends[:-1])
         return WordBatch(words, *map(torch.from_numpy, (characters, starts, spelling_ids)))
+
+    def count_unknown(self, words: Sequence[str]) -> int:
+        """How many words have no vector of their own: most of those in another language."""
+        ids = self.vocabulary.encode(words) if self.buckets is None else self._hash(words, self.buckets)
+        return int((np.asarray(ids) == UNKNOWN_ID).sum())
+
+    def _hash(self, words: Sequence[str], buckets: int) -> NDArray[np.int64]:
+        """The index of each word's vector among those that words share."""
+        assert self.known is not None
+        hashed = np.array([_crc(word) for word in words], dtype=np.int64)
+        is_known = self.known.numpy(force=True)[hashed % len(self.known)]
+        return np.where(is_known, _FIRST + hashed % buckets, UNKNOWN_ID)
 
     def forward(self, batch: WordBatch) -> Float[Tensor, "batch word dim"]:
         """States of the words; zero at padding.
