@@ -168,7 +168,7 @@ def test_what_cannot_be_right_is_refused_or_nan() -> None:
         lambda: trees.cross_entropy(calm),
         lambda: kl_divergence(calm, trees),
     ):
-        with pytest.raises(ValueError, match="ConstituencyCRF: .* expected -inf to forbid a part, or smaller scores"):
+        with pytest.raises(ValueError, match=r"ConstituencyCRF: .* expected -inf to forbid a part, or smaller scores"):
             question()
     unchecked = ConstituencyCRF(scores, validate_args=False)
     assert unchecked.entropy().isnan()

@@ -7,7 +7,7 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, ClassVar
 
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
@@ -95,7 +95,7 @@ class MultiHeadAttention(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch word dim"],
-        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word output"], Float[Tensor, "batch head word word"] | None]:
@@ -106,8 +106,8 @@ class MultiHeadAttention(nn.Module):
             batch: the sentences; a word mask is enough unless the prior reads more, and ``None`` means no padding.
             need_weights: also return the weights, as they are before dropout.
         """
+        batch = resolve_batch(states, batch, wanted_by=self)
         num, length, _ = states.shape
-        batch = resolve_batch(states, batch, wanted_by="MultiHeadAttention")
         projected = self.project(masked_states(states, batch.mask)).view(num, length, 3, self.num_heads, self.head_dim)
         queries, keys, values = projected.permute(2, 0, 3, 1, 4)
         prior = self._prior_value(batch)
@@ -129,7 +129,7 @@ class MultiHeadAttention(nn.Module):
     def allowed_keys(
         self,
         states: Float[Tensor, "batch word dim"],
-        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
     ) -> Bool[Tensor, "batch #head word word"]:
         """Which keys each query may attend to. Padding is neither query nor key.
 
@@ -137,7 +137,7 @@ class MultiHeadAttention(nn.Module):
             states: the words' states.
             batch: the sentences; a word mask is enough unless the prior reads more, and ``None`` means no padding.
         """
-        batch = resolve_batch(states, batch, wanted_by="MultiHeadAttention")
+        batch = resolve_batch(states, batch, wanted_by=self)
         return _allowed(self._prior_value(batch), batch)
 
     def _prior_value(self, batch: SentenceBatch) -> AttentionBias:

@@ -9,10 +9,11 @@ from collections.abc import Callable
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from structattn.distributions import LinearChainCRF
+from structattn.layers.batch_argument import read_mask
 from structattn.layers.linear import glorot_linear
 from structattn.layers.structured_attention import Reader, Scorer
 
@@ -145,7 +146,7 @@ class ChainScorer(Scorer):
     def forward(
         self,
         states: Float[Tensor, "batch *step fact dim"],
-        mask: Bool[Tensor, "batch fact"],
+        mask: Shaped[Tensor, "batch fact"],
         queries: Float[Tensor, "batch query_dim"] | Float[Tensor, "batch step query_dim"],
     ) -> LinearChainCRF:
         """A distribution over sequences of facts; its words are the steps, its states the facts.
@@ -156,6 +157,7 @@ class ChainScorer(Scorer):
             queries: the first query ``u^1``, or those of all steps.
         """
         unary, transition = self.potentials(self.keys(states), queries if queries.dim() == 3 else self.queries(queries))
+        mask = read_mask(mask, wanted_by=self)
         unary = self.noise(unary).masked_fill(~mask.unsqueeze(1), -torch.inf)
         return LinearChainCRF(unary / self.temperature, transition / self.temperature)
 

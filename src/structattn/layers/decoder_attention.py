@@ -9,13 +9,14 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from structattn.data import TreeBatch
 from structattn.functional import attention, masked_softmax
 from structattn.functional.masked_attention import masked_states
+from structattn.layers.batch_argument import read_mask
 from structattn.layers.linear import glorot_linear
 
 
@@ -60,13 +61,14 @@ class CrossAttention(nn.Module):
         self.output = glorot_linear(dim, dim)
         self.dropout = dropout
 
-    def source(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch node"]) -> CrossSource:
+    def source(self, states: Float[Tensor, "batch node dim"], mask: Shaped[Tensor, "batch node"]) -> CrossSource:
         """The keys, values and mask of a source, computed once for all targets.
 
         Args:
             states: states of the source's nodes.
             mask: which of them are real.
         """
+        mask = read_mask(mask, wanted_by=self)
         keys, values = _heads(self.of_source(masked_states(states, mask)), 2, self.num_heads)
         return CrossSource(keys, values, mask)
 
@@ -281,7 +283,7 @@ class WindowAttention(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key dim"],
-        mask: Bool[Tensor, "batch key"],
+        mask: Shaped[Tensor, "batch key"],
         *,
         queries: Float[Tensor, "batch query query_dim"],
         positions: Float[Tensor, "batch query"] | None = None,
@@ -298,6 +300,7 @@ class WindowAttention(nn.Module):
         words = torch.arange(states.shape[1], device=states.device, dtype=centres.dtype)
         precision = F.softplus(self.precision(queries)).to(centres.dtype)
         scores = -precision * (centres.unsqueeze(-1) - words).square()
+        mask = read_mask(mask, wanted_by=self)
         weights = masked_softmax(scores, mask.unsqueeze(1)).to(states.dtype)
         return weights @ masked_states(states, mask), weights.unsqueeze(1)
 

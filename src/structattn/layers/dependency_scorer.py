@@ -11,11 +11,12 @@ from typing import ClassVar, Literal
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from structattn.distributions.independent import IndependentChoice
 from structattn.layers.additive_scores import AdditiveScores
+from structattn.layers.batch_argument import count_words
 from structattn.layers.structured_attention import PartDistribution, Reader, Scorer
 
 DependencyFamily = Callable[[Tensor, Tensor], PartDistribution]
@@ -148,7 +149,7 @@ class DependencyScorer(Scorer):
         """Each word reads the state of its head."""
         return HeadReader(self.dim)
 
-    def forward(self, states: Float[Tensor, "batch node dim"], mask: Bool[Tensor, "batch word"]) -> PartDistribution:
+    def forward(self, states: Float[Tensor, "batch node dim"], mask: Shaped[Tensor, "batch word"]) -> PartDistribution:
         """A distribution over the heads of the words.
 
         Args:
@@ -156,7 +157,7 @@ class DependencyScorer(Scorer):
             mask: which words count; these come first.
         """
         # The head is the first of the pair, as in the paper; rows are words here.
-        lengths = mask.sum(-1)
+        mask, lengths = count_words(mask, wanted_by=self)
         words, positions = states[:, 1:], None
         if self.positions is not None:
             of_words = self.positions(words, mask)

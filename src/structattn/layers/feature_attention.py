@@ -9,7 +9,7 @@ import math
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
@@ -77,7 +77,7 @@ class Token2Token(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch word dim"],
-        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word dim"], Float[Tensor, "batch 1 word word"] | None]:
@@ -88,7 +88,7 @@ class Token2Token(nn.Module):
             batch: the sentences; their mask is enough unless the prior reads more, and ``None`` means no padding.
             need_weights: whether to compute the weights as well.
         """
-        batch = resolve_batch(states, batch, wanted_by="Token2Token")
+        batch = resolve_batch(states, batch, wanted_by=self)
         allowed = self._allowed(batch)
         states = masked_states(states, batch.mask)
         dropped = self.dropout(states)
@@ -101,7 +101,7 @@ class Token2Token(nn.Module):
     def allowed_keys(
         self,
         states: Float[Tensor, "batch word dim"],
-        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
     ) -> Bool[Tensor, "batch 1 word word"]:
         """Which keys each query may attend to. Padding is neither query nor key.
 
@@ -109,7 +109,7 @@ class Token2Token(nn.Module):
             states: the words' states.
             batch: the sentences; their mask is enough unless the prior reads more, and ``None`` means no padding.
         """
-        return self._allowed(resolve_batch(states, batch, wanted_by="Token2Token")).unsqueeze(1)
+        return self._allowed(resolve_batch(states, batch, wanted_by=self)).unsqueeze(1)
 
     def _allowed(self, batch: SentenceBatch) -> Tensor:
         allowed = self.prior(batch).allowed
@@ -173,7 +173,7 @@ class DirectionalSelfAttention(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch word dim"],
-        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch word hidden"], Float[Tensor, "batch 1 word word"] | None]:
@@ -184,7 +184,7 @@ class DirectionalSelfAttention(nn.Module):
             batch: the sentences; their mask is enough unless the prior reads more, and ``None`` means no padding.
             need_weights: whether to compute the weights as well, averaged over features.
         """
-        batch = resolve_batch(states, batch, wanted_by="DirectionalSelfAttention")
+        batch = resolve_batch(states, batch, wanted_by=self)
         entered = self.activation(self.enter(self.dropout(masked_states(states, batch.mask))))
         attended, weights = self.attention(entered, batch, need_weights=need_weights)
         output, _ = self.gate(entered, attended)
@@ -217,7 +217,7 @@ class Source2Token(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key feature"],
-        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
@@ -228,7 +228,7 @@ class Source2Token(nn.Module):
             mask: which of them are real, or the batch; all if ``None``.
             need_weights: also return the weights, which sum to one over the real states, feature by feature.
         """
-        mask = resolve_mask(states, mask, wanted_by=type(self).__name__)
+        mask = resolve_mask(states, mask, wanted_by=self)
         return _pool(states, mask, self.scorer, need_weights=need_weights)
 
 
@@ -258,12 +258,12 @@ class AdditivePooling(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key feature"],
-        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; the weights repeat over the features. See :class:`Source2Token` for the arguments."""
-        mask = resolve_mask(states, mask, wanted_by=type(self).__name__)
+        mask = resolve_mask(states, mask, wanted_by=self)
         return _pool(states, mask, self.scorer, need_weights=need_weights)
 
 

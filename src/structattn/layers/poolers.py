@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from typing import ClassVar
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Float, Shaped
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
@@ -46,7 +46,7 @@ class AttentivePooling(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key feature"],
-        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
@@ -57,7 +57,7 @@ class AttentivePooling(nn.Module):
             mask: which of them are real, or the batch; all if ``None``.
             need_weights: also return the weights, which sum to one over the real states, feature by feature.
         """
-        mask = resolve_mask(states, mask, wanted_by="AttentivePooling")
+        mask = resolve_mask(states, mask, wanted_by=self)
         states = masked_states(states, mask)
         weights = masked_softmax(self.scorer(states), mask.unsqueeze(-1), dim=1)
         return (weights * states).sum(1), weights if need_weights else None
@@ -79,12 +79,12 @@ class MaxPooling(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key feature"],
-        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; of equal values the first one is the winner. See :class:`AttentivePooling` for the arguments."""
-        mask = resolve_mask(states, mask, wanted_by="MaxPooling")
+        mask = resolve_mask(states, mask, wanted_by=self)
         vector = masked_max(states, mask)
         if not need_weights:
             return vector, None
@@ -106,12 +106,12 @@ class MeanPooling(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key feature"],
-        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
         """Pool; the weights are equal. See :class:`AttentivePooling` for the arguments."""
-        mask = resolve_mask(states, mask, wanted_by="MeanPooling")
+        mask = resolve_mask(states, mask, wanted_by=self)
         vector = masked_mean(states, mask)
         if not need_weights:
             return vector, None
@@ -143,7 +143,7 @@ class Concat(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch key dim"],
-        mask: SentenceBatch | Bool[Tensor, "batch key"] | None = None,
+        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:

@@ -6,10 +6,11 @@ Reference: Kim et al. (2017), Structured attention networks, section 3.1 and sec
 """
 
 import torch
-from jaxtyping import Bool, Float, Int
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF, Segmentation
+from structattn.layers.batch_argument import count_words
 from structattn.layers.linear import glorot_linear
 from structattn.layers.structured_attention import PartDistribution, Reader, Scorer, normalised
 
@@ -127,7 +128,7 @@ class SegmentationScorer(Scorer):
     def forward(
         self,
         states: Float[Tensor, "batch key dim"],
-        mask: Bool[Tensor, "batch key"],
+        mask: Shaped[Tensor, "batch key"],
         queries: Float[Tensor, "batch query query_dim"] | None = None,
     ) -> PartDistribution:
         """A distribution over selections of keys for each query.
@@ -137,8 +138,9 @@ class SegmentationScorer(Scorer):
             mask: which of them count; these come first.
             queries: the queries; the keys themselves if ``None``.
         """
+        _, lengths = count_words(mask, wanted_by=self)
         scores = self.noise(self.bilinear(states if queries is None else queries) @ states.mT)
-        selection: PartDistribution = self.selection(scores, mask.sum(-1), temperature=self.temperature)
+        selection: PartDistribution = self.selection(scores, lengths, temperature=self.temperature)
         return selection
 
 

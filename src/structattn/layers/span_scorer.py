@@ -7,12 +7,13 @@ layer); Stern, Andreas and Klein (2017), section 3 (trees over scored spans).
 """
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 from torch.nn import functional as F
 
 from structattn.distributions import ConstituencyCRF
 from structattn.layers.additive_scores import AdditiveScores
+from structattn.layers.batch_argument import count_words
 from structattn.layers.structured_attention import Reader, Scorer, normalised
 
 
@@ -54,14 +55,14 @@ class SpanScorer(Scorer):
         """Each word reads the means of the phrases around it."""
         return PhraseReader()
 
-    def forward(self, states: Float[Tensor, "batch word dim"], mask: Bool[Tensor, "batch word"]) -> ConstituencyCRF:
+    def forward(self, states: Float[Tensor, "batch word dim"], mask: Shaped[Tensor, "batch word"]) -> ConstituencyCRF:
         """A distribution over binary trees.
 
         Args:
             states: the words.
             mask: which of them count; these come first.
         """
-        lengths = mask.sum(-1)
+        _, lengths = count_words(mask, wanted_by=self)
         scores = self.adjusted(self.scores(states, states, lengths))
         # From (first word, last word) to fenceposts: the last word k - 1 ends before fencepost k.
         return ConstituencyCRF(F.pad(scores, (1, 0, 0, 1)), lengths)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import ClassVar, Protocol, runtime_checkable
 
 import torch
-from jaxtyping import Bool, Float
+from jaxtyping import Bool, Float, Shaped
 from torch import Generator, Tensor, nn
 
 from structattn.data import SentenceBatch
@@ -282,7 +282,7 @@ class StructuredAttention(nn.Module):
     def distribution(
         self,
         states: Float[Tensor, "batch *step word dim"],
-        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
         *,
         queries: Float[Tensor, "batch ..."] | None = None,
     ) -> PartDistribution:
@@ -301,7 +301,7 @@ class StructuredAttention(nn.Module):
     def forward(
         self,
         states: Float[Tensor, "batch *step word dim"],
-        batch: SentenceBatch | Bool[Tensor, "batch word"] | None = None,
+        batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
         *,
         queries: Float[Tensor, "batch ..."] | None = None,
         values: Float[Tensor, "batch *step word value"] | None = None,
@@ -338,7 +338,7 @@ class StructuredAttention(nn.Module):
         needs_order = getattr(self.scorer, "needs_words_first", True)
         if states.dim() > 3:  # states of each step
             states = states[:, 0]
-        mask = resolve_mask(states, batch, wanted_by="StructuredAttention")
+        mask = resolve_mask(states, batch, wanted_by=self)
         return _Words(mask, mask.cumsum(1) - 1 if needs_order and isinstance(batch, Tensor) else None)
 
 

@@ -194,7 +194,7 @@ class TreeAttention(nn.Module):
         Raises:
             MissingStructure: if a sentence has no phrase tree, or there is no batch.
         """
-        batch, trees = _require_trees(states, batch)
+        batch, trees = _require_trees(states, batch, self)
         if states.shape[:2] != trees.mask.shape:
             raise ValueError(
                 f"TreeAttention got states of {states.shape[0]} trees with {states.shape[1]} nodes, "
@@ -231,7 +231,7 @@ class TreeAttention(nn.Module):
         Raises:
             MissingStructure: if a sentence has no phrase tree, or there is no batch.
         """
-        return self._attention_bias(*_require_trees(states, batch))[0]
+        return self._attention_bias(*_require_trees(states, batch, self))[0]
 
     def _attention_bias(self, batch: SentenceBatch, trees: TreeBatch) -> tuple[Tensor, Tensor | None]:
         allowed = trees.mask[:, None, :, None] & trees.mask[:, None, None, :]
@@ -247,9 +247,11 @@ class TreeAttention(nn.Module):
         return allowed if prior.allowed is None else allowed & prior.allowed, prior.bias
 
 
-def _require_trees(states: Tensor, batch: SentenceBatch | Tensor | None) -> tuple[SentenceBatch, TreeBatch]:
+def _require_trees(
+    states: Tensor, batch: SentenceBatch | Tensor | None, layer: nn.Module
+) -> tuple[SentenceBatch, TreeBatch]:
     if not isinstance(batch, SentenceBatch):
-        batch = resolve_batch(states, batch, wanted_by="TreeAttention")
+        batch = resolve_batch(states, batch, wanted_by=layer)
     return batch, batch.require("constituency", wanted_by="TreeAttention")
 
 
