@@ -29,6 +29,7 @@ from structattn.files.text import (
     parse_json,
     read_lines,
     read_text,
+    spell_url,
 )
 
 
@@ -322,12 +323,23 @@ def test_what_can_be_read_only_once(tmp_path):
     ] * 3
 
 
-def test_what_is_on_another_file_system():
-    assert [is_remote(path) for path in ("s3://bucket/a.conllu", "a.conllu", Path("s3://bucket"))] == [
-        True,
-        False,
-        False,
-    ]
+@pytest.mark.parametrize(
+    ("path", "url"),
+    [
+        ("s3://bucket/a.conllu", "s3://bucket/a.conllu"),
+        (Path("s3://bucket/a"), "s3://bucket/a"),
+        (Path("file:///a/b.csv"), "file:///a/b.csv"),
+        (Path("memory://a"), "memory://a"),
+        ("simplecache::s3://bucket/a", "simplecache::s3://bucket/a"),
+        ("a.conllu", None),
+        (Path("/a/b:c/d"), None),
+        ("a:b.txt", None),
+        ("C:/a.txt", None),
+    ],
+)
+def test_what_is_on_another_file_system(path, url):
+    assert is_remote(path) == (url is not None)
+    assert url is None or spell_url(path) == url
 
 
 def test_a_claimed_folder_is_removed_if_nothing_was_written(tmp_path):
