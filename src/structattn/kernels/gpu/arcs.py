@@ -81,10 +81,12 @@ def arc_weights(table, source, growth: tl.constexpr, tile, length, words):
 
 
 @triton.jit
-def load_weights(source, parts, growth: tl.constexpr, tables, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr):
+def load_weights(
+    source, parts, blank, growth: tl.constexpr, tables, length, words, WORDS: tl.constexpr, HEADS: tl.constexpr
+):
     """Writes weights by width and start of spans: to the right to the first table, to the left to the second.
 
-    Parts, if there are any, are zero where there is no arc.
+    Parts, if there are any, are ``blank`` where there is no arc.
     """
     for first in range(0, words, WORDS):
         for start in range(0, words + 1, HEADS):
@@ -94,5 +96,5 @@ def load_weights(source, parts, growth: tl.constexpr, tables, length, words, WOR
             write(tables[0], word - head, head, weight, real & (head < word))
             write(tables[1], head - word, word, weight, real & (head > word))
             if parts is not None:
-                nothing = round_for(parts, tl.full([WORDS, HEADS], 0.0, tl.float64))
+                nothing = round_for(parts, tl.full([WORDS, HEADS], 0.0, tl.float64) + blank)
                 tl.store(parts + offset, nothing, mask=(word <= words) & (head <= words) & (real == 0))

@@ -20,7 +20,16 @@ import triton.language as tl
 from torch import Tensor
 
 from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.chart_tables import cell_form, ones, read, select_sentence, weights, write, zeros
+from structattn.kernels.gpu.chart_tables import (
+    cell_form,
+    ones,
+    read,
+    read_length,
+    select_sentence,
+    weights,
+    write,
+    zeros,
+)
 from structattn.kernels.gpu.launch import ONE_WARP, OPTIONS, SEQUENCE_TILE, Selection, Sizes, make_selections
 from structattn.kernels.gpu.numbers import finite_size, power_near, round_for
 from structattn.kernels.gpu.selection import begin_choice, clear, consider, decide, locate_structure, mark, uniform
@@ -252,7 +261,7 @@ def chain_kernel(
 ):
     """Log-partition and marginals of the states and transitions of one sentence, or the Hessian times a vector."""
     sentence = tl.program_id(0).to(tl.int64)
-    length = tl.load(lengths + sentence).to(tl.int32)
+    length, blank = read_length(lengths, sentence, words)
     square = states * states
     memory += sentence * _num_cells(words, states, DUAL)
     tables, constants = _locate_tables(memory, words, states, DUAL, BEST)
@@ -279,19 +288,19 @@ def chain_kernel(
     sum_of_sequences = _sum_at_end(tables, of_states, ROWS)
     if log_partition is not None:
         target = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
-        tl.store(target, round_for(log_partition, numbers.log(sum_of_sequences) + total))
+        tl.store(target, round_for(log_partition, numbers.log(sum_of_sequences) + total + blank))
     if parts is not None:
-        clear(parts + length * states, (words - length) * states, ROWS * COLUMNS)
+        clear(parts + length * states, (words - length) * states, ROWS * COLUMNS, blank)
         # In Triton, a tuple accepts None from an argument, not from a variable.
         results = (parts, transition_parts, unit if DUAL else 1.0)
         if transition_parts is not None:
             if PER_POSITION:
                 written = tl.maximum(length - 1, 0) * square
-                clear(transition_parts + written, num_transition_parts - written, ROWS * COLUMNS)
+                clear(transition_parts + written, num_transition_parts - written, ROWS * COLUMNS, blank)
             else:
                 # Counts of the transitions that all positions share are added up in float64 first.
                 results = (parts, counts, unit if DUAL else 1.0)
-                clear(counts, num_transition_parts, ROWS * COLUMNS)
+                clear(counts, num_transition_parts, ROWS * COLUMNS, blank)
             numbers.barrier()
         goal = numbers.reciprocal(sum_of_sequences)
         _go_back(tables, goal, of_states, steps, results, PER_POSITION, ROWS, COLUMNS)
@@ -321,14 +330,14 @@ def chain_descent_kernel(
 ):
     """A best sequence, or a random one, from the last word back; the other arguments are those of `chain_kernel`."""
     sentence, parts, key = locate_structure(streams, parts, batch, words * states)
-    length = tl.load(lengths + sentence).to(tl.int32)
+    length, blank = read_length(lengths, sentence, words)
     memory += sentence * _num_cells(words, states, False)
     tables, constants = _locate_tables(memory, words, states, False, streams is None)
     A, _, _ = tables
     scores += sentence * words * states
     transitions += sentence * transition_stride
     steps = (transitions, None, constants + 2 * length, 1.0, states, states * states if PER_POSITION else 0)
-    clear(parts, words * states, COLUMNS)
+    clear(parts, words * states, COLUMNS, blank)
     numbers.barrier()
     row = tl.arange(0, COLUMNS)[:, None]
     origin = tl.full([1, 1], 0, tl.int32)

@@ -36,6 +36,18 @@ def select_sentence(scores, vector, parts, sentence, cells):
 
 
 @triton.jit
+def read_length(lengths, sentence, words):
+    """The length of a sentence, and what its results are where it has no structure: zero.
+
+    A length that the scores do not have, which nobody can check on a device without waiting, reads and writes nothing
+    beyond the sentence: it counts as 0, and its results are nan.
+    """
+    length = tl.load(lengths + sentence)
+    possible = (length >= 0) & (length <= words)
+    return tl.where(possible, length, 0).to(tl.int32), tl.where(possible, 0.0, float("nan"))
+
+
+@triton.jit
 def cell_form(plane, DUAL: tl.constexpr, EXTENDED: tl.constexpr, BEST: tl.constexpr):
     """Offsets of the value, slope (``DUAL``) and exponent (``EXTENDED``) of a cell, or None; ``BEST``: exponents only.
 

@@ -25,6 +25,7 @@ from structattn.kernels.gpu.chart_tables import (
     pull_from_left,
     pull_from_right,
     read,
+    read_length,
     report_sum,
     select_sentence,
     sum_over_splits,
@@ -87,6 +88,7 @@ def _prepare(
     scores,
     vector,
     parts,
+    blank,
     W,
     constants,
     length,
@@ -97,7 +99,7 @@ def _prepare(
 ):
     """Writes weights of all spans, the amount subtracted from each tree, and the unit of the vector.
 
-    Parts are zero where there is no span. For a best tree, nothing is subtracted for the number of trees.
+    Parts are ``blank`` where there is no span. For a best tree, nothing is subtracted for the number of trees.
     """
     common, best, unit = _find_constants(scores, vector, length, size, ROWS, COLUMNS)
     phrases = tl.maximum(length - 2, 0).to(tl.float64)
@@ -117,7 +119,7 @@ def _prepare(
                 weight = weights(W, score, direction / unit)
             write(W, end - begin, begin, weight, real)
             if parts is not None:
-                nothing = round_for(parts, tl.zeros_like(score))
+                nothing = round_for(parts, tl.zeros_like(score) + blank)
                 tl.store(parts + offset, nothing, mask=(begin < size) & (end < size) & (real == 0))
 
 
@@ -208,20 +210,20 @@ def constituency_kernel(
     scores, vector, parts = select_sentence(scores, vector, parts, sentence, size * size)
     needed = tl.load(trusted + sentence) == 0 if EXTENDED else sentence >= 0
     if needed:
-        length = tl.load(lengths + sentence).to(tl.int32)
+        length, blank = read_length(lengths, sentence, words)
         memory += sentence * ((1 + DUAL + EXTENDED) * plane + _FURTHER)
         W, B, X, oX = _tables(memory, size, cell_form(plane, DUAL, EXTENDED, BEST))
         constants = memory + (1 + DUAL + EXTENDED) * plane
 
         tile = locate_tile(diagonal, size, EXTENT)
         if PREPARE & STEPS:
-            _prepare(scores, vector, parts, W, constants, length, size, BEST, SPLITS, LANES)
+            _prepare(scores, vector, parts, blank, W, constants, length, size, BEST, SPLITS, LANES)
             numbers.barrier()
         if UP & STEPS:
             _inside(W, B, X, length, tile, SPLITS, LANES)
         origin = tl.full([1, 1], 0, tl.int32)
         if SUM & STEPS:
-            subtracted = tl.load(constants + origin)
+            subtracted = tl.load(constants + origin) + blank
             report_sum(_sum_of_trees(B, length), subtracted, log_partition, trusted, sentence, BEST)
         if parts is not None:
             if DOWN & STEPS:
@@ -249,10 +251,10 @@ def constituency_descent_kernel(
     size = words + 1
     sentence, parts, key = locate_structure(streams, parts, batch, size * size)
     if chooses(streams, trusted + sentence, EXTENDED):
-        length = tl.load(lengths + sentence).to(tl.int32)
+        length, blank = read_length(lengths, sentence, words)
         memory += sentence * ((1 + EXTENDED) * plane + _FURTHER)
         _, B, X, _ = _tables(memory, size, cell_form(plane, False, EXTENDED, streams is None))
-        clear(parts, size * size, SPLITS * LANES)
+        clear(parts, size * size, SPLITS * LANES, blank)
         numbers.barrier()
         origin = tl.full([1, 1], 0, tl.int32)
         whole = read(B, origin + length, origin, origin < length)

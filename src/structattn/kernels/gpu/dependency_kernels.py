@@ -35,6 +35,7 @@ from structattn.kernels.gpu.chart_tables import (
     pull_from_left,
     pull_from_right,
     read,
+    read_length,
     report_sum,
     select_sentence,
     sum_over_splits,
@@ -85,6 +86,7 @@ def _tables(memory, size, plane, form):
 def _prepare(
     source,
     parts,
+    blank,
     tables,
     length,
     words,
@@ -102,7 +104,7 @@ def _prepare(
     tl.store(constants + words + 1 + origin, unit)
     numbers.barrier()
     growth: tl.constexpr = 0.0 if BEST else _LOG_GROWTH
-    load_weights((scores, vector, constants, root, unit), parts, growth, tables, length, words, SPLITS, LANES)
+    load_weights((scores, vector, constants, root, unit), parts, blank, growth, tables, length, words, SPLITS, LANES)
     for begin in range(0, length + 1, LANES):
         start = begin + tl.arange(0, LANES)[None, :]
         empty = ones(tables[0], 1, LANES)
@@ -270,14 +272,14 @@ def dependency_kernel(
     scores, vector, parts = select_sentence(scores, vector, parts, sentence, words * size)
     needed = tl.load(trusted + sentence) == 0 if EXTENDED else sentence >= 0
     if needed:
-        length = tl.load(lengths + sentence).to(tl.int32)
+        length, blank = read_length(lengths, sentence, words)
         memory += sentence * ((1 + DUAL + EXTENDED) * plane + 2 * size)
         tables = _tables(memory, size, plane, cell_form(plane, DUAL, EXTENDED, BEST))
         constants = memory + (1 + DUAL + EXTENDED) * plane
 
         tile = locate_tile(diagonal, size, EXTENT)
         if PREPARE & STEPS:
-            _prepare((scores, vector, constants), parts, tables, length, words, SINGLE, BEST, SPLITS, LANES)
+            _prepare((scores, vector, constants), parts, blank, tables, length, words, SINGLE, BEST, SPLITS, LANES)
             numbers.barrier()
         if UP & STEPS:
             _inside(tables, length, tile, SINGLE, SPLITS, LANES)
@@ -286,7 +288,7 @@ def dependency_kernel(
             if SINGLE:
                 _add_over_roots(tables, length, SPLITS)
             sum_of_trees = _sum_of_trees(tables, length, SINGLE)
-            report_sum(sum_of_trees, tl.load(constants + origin), log_partition, trusted, sentence, BEST)
+            report_sum(sum_of_trees, tl.load(constants + origin) + blank, log_partition, trusted, sentence, BEST)
         if parts is not None:
             if DOWN & STEPS:
                 if numbers.are_used(trusted + sentence, EXTENDED):
@@ -375,12 +377,12 @@ def dependency_descent_kernel(
     size = words + 1
     sentence, parts, key = locate_structure(streams, parts, batch, words * size)
     if chooses(streams, trusted + sentence, EXTENDED):
-        length = tl.load(lengths + sentence).to(tl.int32)
+        length, blank = read_length(lengths, sentence, words)
         memory += sentence * ((1 + EXTENDED) * plane + 2 * size)
         marks += tl.program_id(0).to(tl.int64) * (size + 1) * size
         tables = _tables(memory, size, plane, cell_form(plane, False, EXTENDED, streams is None))
         lowest: tl.constexpr = 1 if SINGLE else 0
-        clear(parts, words * size, SPLITS * LANES)
+        clear(parts, words * size, SPLITS * LANES, blank)
         clear(marks, (size + 1) * size, SPLITS * LANES)
         numbers.barrier()
         _begin_descent(parts, marks, tables, key, length, size, SINGLE, SPLITS)

@@ -14,6 +14,7 @@ import triton
 import triton.language as tl
 
 from structattn.kernels.gpu import numbers
+from structattn.kernels.gpu.chart_tables import read_length
 from structattn.kernels.gpu.launch import CHART_TILE, OPTIONS, Selection, Sizes
 from structattn.kernels.gpu.selection import LARGE, any_of, clear, mark
 
@@ -181,7 +182,7 @@ def edmonds_kernel(
 ):
     """The best tree of one sentence; zeros if no tree is possible."""
     sentence = tl.program_id(0).to(tl.int64)
-    length = tl.load(lengths + sentence).to(tl.int32)
+    length, blank = read_length(lengths, sentence, words)
     size = words + 1
     scores += sentence * words * size
     parts += sentence * words * size
@@ -191,7 +192,7 @@ def edmonds_kernel(
     entered, starts = components + size * size, components + 2 * size * size
     heads = components + 3 * size * size
     pointers = heads + size
-    clear(parts, words * size, SPLITS * LANES)
+    clear(parts, words * size, SPLITS * LANES, blank)
     for begin in range(0, length + 1, LANES):
         node = begin + tl.arange(0, LANES)[None, :]
         tl.store(components + node, node, mask=node <= length)

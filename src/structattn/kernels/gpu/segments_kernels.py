@@ -13,7 +13,16 @@ import triton.language as tl
 from torch import Tensor
 
 from structattn.kernels.gpu import numbers
-from structattn.kernels.gpu.chart_tables import cell_form, ones, read, select_sentence, weights, write, zeros
+from structattn.kernels.gpu.chart_tables import (
+    cell_form,
+    ones,
+    read,
+    read_length,
+    select_sentence,
+    weights,
+    write,
+    zeros,
+)
 from structattn.kernels.gpu.launch import (
     ONE_WARP,
     OPTIONS,
@@ -82,7 +91,7 @@ def segments_kernel(
     """Log-partition and marginals of the segments of one sentence, or the Hessian times a vector."""
     DUAL: tl.constexpr = vector is not None
     sentence = tl.program_id(0).to(tl.int64)
-    length = tl.load(lengths + sentence).to(tl.int32)
+    length, blank = read_length(lengths, sentence, words)
     square = states * states
     per_start = widths * square
     A, oA = _tables(memory, sentence, words, states, DUAL, BEST)
@@ -115,12 +124,12 @@ def segments_kernel(
     all_segmentations = numbers.settle(numbers.fold(last))
     if log_partition is not None:
         target = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
-        tl.store(target, round_for(log_partition, numbers.log(all_segmentations)))
+        tl.store(target, round_for(log_partition, numbers.log(all_segmentations) + blank))
     if parts is not None:
         goal = numbers.reciprocal(all_segmentations)
         at_end = numbers.pull(goal, ones(A, 1, COLUMNS), read(A, length, label, is_label))
         write(oA, length, label, at_end, is_label)
-        clear(parts + length * per_start, (words - length) * per_start, ROWS * COLUMNS)
+        clear(parts + length * per_start, (words - length) * per_start, ROWS * COLUMNS, blank)
         numbers.barrier()
         for back in range(length):
             start = length - 1 - back
@@ -162,9 +171,9 @@ def segments_descent_kernel(
     sentence, parts, key = locate_structure(streams, parts, batch, words * per_start)
     A, _ = _tables(memory, sentence, words, states, False, streams is None)
     scores += sentence * words * per_start
-    clear(parts, words * per_start, ROWS * COLUMNS)
+    end, blank = read_length(lengths, sentence, words)
+    clear(parts, words * per_start, ROWS * COLUMNS, blank)
     numbers.barrier()
-    end = tl.load(lengths + sentence).to(tl.int32)
     row = tl.arange(0, COLUMNS)[:, None]
     origin = tl.full([1, 1], 0, tl.int32)
     ways = read(A, end, row, row < states)

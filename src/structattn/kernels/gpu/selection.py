@@ -121,11 +121,13 @@ def chooses(streams, flag, EXTENDED: tl.constexpr):
 
 
 @triton.jit
-def clear(memory, count, SIZE: tl.constexpr):
-    """Writes zeros to memory of any dtype."""
+def clear(memory, count, SIZE: tl.constexpr, blank=0.0):
+    """Writes zeros, or another number, to memory of any dtype."""
     for first in range(0, count, SIZE):
         offset = first + tl.arange(0, SIZE)
-        tl.store(memory + offset, tl.zeros([SIZE], tl.float32).to(memory.dtype.element_ty), mask=offset < count)
+        tl.store(
+            memory + offset, (tl.zeros([SIZE], tl.float32) + blank).to(memory.dtype.element_ty), mask=offset < count
+        )
 
 
 @triton.jit

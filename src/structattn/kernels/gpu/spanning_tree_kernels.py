@@ -32,7 +32,7 @@ import triton.language as tl
 
 from structattn.kernels.gpu import numbers
 from structattn.kernels.gpu.arcs import arc_tile, arc_weights, subtract_best
-from structattn.kernels.gpu.chart_tables import cell_form, ones, read, select_sentence, write, zeros
+from structattn.kernels.gpu.chart_tables import cell_form, ones, read, read_length, select_sentence, write, zeros
 from structattn.kernels.gpu.edmonds_kernels import launch_best
 from structattn.kernels.gpu.launch import (
     Call,
@@ -288,6 +288,7 @@ def _load(
 @triton.jit
 def _write_parts(
     parts,
+    blank,
     tables,
     source,
     possible,
@@ -311,7 +312,7 @@ def _write_parts(
             probability = numbers.probability(numbers.pull(outside, ones(A, WORDS, HEADS), weight), weight)
             # Probabilities were subtracted: rounding may leave -1e-17.
             probability = tl.maximum(probability, 0.0) if vector is None else probability * unit
-            probability = tl.where(real & possible, probability, 0.0)
+            probability = tl.where(real & possible, probability, blank)
             tl.store(parts + offset, round_for(parts, probability), mask=(word <= words) & (head <= words))
 
 
@@ -338,7 +339,7 @@ def spanning_tree_kernel(
     scores, vector, parts = select_sentence(scores, vector, parts, sentence, words * size)
     needed = tl.load(trusted + sentence) == 0 if EXTENDED else sentence >= 0
     if needed:
-        length = tl.load(lengths + sentence).to(tl.int32)
+        length, blank = read_length(lengths, sentence, words)
         memory += sentence * ((1 + DUAL + EXTENDED) * plane + 3 * size)
         tables = _tables(memory, size, cell_form(plane, DUAL, EXTENDED, False), SINGLE)
         A, oA, R = tables
@@ -357,13 +358,13 @@ def spanning_tree_kernel(
         sum_of_trees = _eliminate(A, R, length, SINGLE, SPLITS, LANES)
         if log_partition is not None:
             target = log_partition + sentence + tl.full([1, 1], 0, tl.int32)
-            tl.store(target, round_for(log_partition, numbers.log(sum_of_trees) + total))
+            tl.store(target, round_for(log_partition, numbers.log(sum_of_trees) + total + blank))
         enough = numbers.suffice(sum_of_trees, trusted + sentence)
         if parts is not None:
             if enough:
                 _restore(A, R, oA, length, SINGLE, SPLITS, LANES)
                 possible = numbers.is_possible(sum_of_trees)
-                _write_parts(parts, tables, source, possible, length, words, SINGLE, SPLITS, LANES)
+                _write_parts(parts, blank, tables, source, possible, length, words, SINGLE, SPLITS, LANES)
 
 
 @triton.jit
@@ -450,13 +451,13 @@ def spanning_tree_descent_kernel(
     size = words + 1
     sentence, parts, key = locate_structure(streams, parts, batch, words * size)
     if chooses(streams, trusted + sentence, EXTENDED):
-        length = tl.load(lengths + sentence).to(tl.int32)
+        length, blank = read_length(lengths, sentence, words)
         memory += sentence * ((1 + EXTENDED) * plane + 3 * size)
         word_states += tl.program_id(0).to(tl.int64) * 4 * size
         tables = _tables(memory, size, cell_form(plane, False, EXTENDED, False), SINGLE)
         A = tables[0]
         origin = tl.full([1, 1], 0, tl.int32)
-        clear(parts, words * size, SPLITS * LANES)
+        clear(parts, words * size, SPLITS * LANES, blank)
         possible = numbers.is_possible(read(A, 0, origin, origin == 0))
         length = tl.where(any_of(possible), length, 0)
         for k in range(1, length + 1):
