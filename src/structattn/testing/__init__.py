@@ -1,16 +1,11 @@
 """Laws for parts of your own: what every prior, encoder, distribution and reader of this library obeys.
 
 Each ``check_*`` runs all laws of a kind on one part and raises an ``AssertionError`` that names the law that is broken.
-In pytest, the tables of laws give one test each:
+In pytest, the tables of laws give one test each::
 
-```python
-import pytest
-from structattn.testing import PRIOR_LAWS
-
-@pytest.mark.parametrize("law", PRIOR_LAWS.values(), ids=PRIOR_LAWS)
-def test_my_prior(law):
-    law(MyPrior())
-```
+    @pytest.mark.parametrize("law", PRIOR_LAWS.values(), ids=PRIOR_LAWS)
+    def test_my_prior(law):
+        law(MyPrior())
 """
 
 from typing import TYPE_CHECKING
