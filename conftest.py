@@ -109,6 +109,17 @@ def pytest_collection_finish() -> None:
     gc.enable()
 
 
+@pytest.fixture(autouse=True)
+def checked_by_default() -> Iterator[None]:
+    """Values are checked unless a test says otherwise; ``torch.compile`` switches that off where it first runs."""
+    from torch.distributions import Distribution
+
+    default = Distribution._validate_args
+    Distribution.set_default_validate_args(True)
+    yield
+    Distribution.set_default_validate_args(default)
+
+
 @pytest.fixture
 def device(request: pytest.FixtureRequest) -> str:
     return str(request.config.getoption("--device"))

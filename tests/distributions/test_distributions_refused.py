@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 from unittest.mock import patch
 
@@ -25,15 +25,6 @@ from structattn.testing import Family
 from structures_by_hand import FAMILIES
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
-
-
-@pytest.fixture(autouse=True)
-def checked_by_default() -> Iterator[None]:
-    """Values are checked unless a test says otherwise; ``torch.compile`` switches that off where it first runs."""
-    default = Distribution._validate_args
-    Distribution.set_default_validate_args(True)
-    yield
-    Distribution.set_default_validate_args(default)
 
 
 def unchecked(kind: type[StructuredDistribution], *arguments: object, **options: object) -> StructuredDistribution:
