@@ -1,6 +1,7 @@
 """A different prior for every attention head, evaluated together, so that MS-SAN is one attention call."""
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
+from typing import Self
 
 import torch
 from torch import Tensor, nn
@@ -69,8 +70,15 @@ class PerHead(Prior):
         self.register_buffer(
             "selected", torch.tensor([*is_used.values()]).view(len(bases), len(priors)), persistent=False
         )
-        factors = torch.tensor([*groups.values()], dtype=torch.float32).view(len(groups), len(priors))
+        self._exact_factors = [*groups.values()]
+        factors = torch.tensor(self._exact_factors, dtype=torch.get_default_dtype()).view(len(groups), len(priors))
         self.register_buffer("factors", factors, persistent=False)
+
+    def _apply(self, fn: Callable[[Tensor], Tensor], recurse: bool = True) -> Self:
+        super()._apply(fn, recurse)
+        # In another precision they are not those of the last one, rounded.
+        self.factors = self.factors.new_tensor(self._exact_factors).view_as(self.factors)
+        return self
 
     def __repr__(self) -> str:
         return self._repr
