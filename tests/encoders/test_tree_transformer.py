@@ -142,3 +142,17 @@ def test_deep_and_long_trees_use_the_last_row_of_a_table() -> None:
 def test_options_that_do_not_fit_are_refused(options: dict[str, Any], message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         encoder(**options)
+
+
+@pytest.mark.parametrize("mask", ["subtree", "own", "none"])
+@pytest.mark.parametrize("num_labels", [0, 5])
+def test_a_model_whose_phrases_are_all_alike_says_so(
+    mask: str, num_labels: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They start alike and attend to the same nodes: only a mask or their labels make a difference."""
+    model = encoder(mask=mask, num_labels=num_labels).eval()
+    warned = "all phrases of a sentence get the same state" in caplog.text
+    encoding = encode(model, SENTENCES[:1])
+    phrases = encoding.states[0, len(SENTENCES[0].words) :]
+    are_alike = bool((phrases - phrases[:1]).abs().max() < 1e-5)
+    assert are_alike == warned == (mask == "none" and num_labels == 0)

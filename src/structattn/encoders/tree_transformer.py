@@ -4,6 +4,7 @@ Nguyen et al. 2020, "Tree-structured Attention with Hierarchical Accumulation" (
 2019). The baselines differ from it in one part each, and are options here.
 """
 
+import logging
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from typing import Literal
@@ -21,6 +22,8 @@ from structattn.functional.products import take_rows
 from structattn.layers import FeedForward, HierarchicalAccumulation, MeanPooling, TreeAttention
 from structattn.layers.positions import SinusoidalPositions
 from structattn.priors import Prior, Subtree
+
+_LOGGER = logging.getLogger("structattn")
 
 
 @dataclass(frozen=True)
@@ -129,7 +132,8 @@ def tree_transformer(
         accumulation: the options of accumulation.
         mask: ``subtree`` as in the paper, where a phrase attends to its subtree and a word to all words; ``own``, where
             a word attends to itself only, so that a phrase's state does not depend on the words around it; or ``none``,
-            where every node attends to every node. See :class:`structattn.priors.Subtree`.
+            where every node attends to every node: then phrases differ only by their labels, and without these a
+            warning says that they are all the same. See :class:`structattn.priors.Subtree`.
         num_labels: number of the most frequent tree labels with a vector of their own; with 0, labels are ignored.
         norm: whether the norm comes first or last in a residual connection.
         dropout: on word vectors, updates, attention weights and hidden layers.
@@ -156,6 +160,11 @@ def tree_transformer(
     }
     if mask not in masks:
         raise ConfigError(f"mask expects one of {', '.join(masks)}; got {mask!r}")
+    if mask == "none" and num_labels == 0:
+        _LOGGER.warning(
+            "Tree Transformer: all phrases of a sentence get the same state, as they start alike (num_labels=0) and "
+            "attend to the same nodes (mask='none'): set num_labels to the number of labels, or mask to subtree or own"
+        )
     accumulations = [
         HierarchicalAccumulation(width // num_heads, num_heads, **asdict(accumulation)) for _ in range(num_layers)
     ]
