@@ -5,6 +5,7 @@ import gzip
 import io
 import json
 import math
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -112,6 +113,12 @@ def test_a_missing_label_is_none_by_every_door(door: str, missing: float | None,
 def test_infinity_is_no_class(door: str, value: float, tmp_path: Path) -> None:
     with pytest.raises(ParseError, match=r"expected a label, got -?inf"):
         DOORS[door](tmp_path, [1.0, value, 0.0])
+
+
+def test_an_empty_label_is_refused_whether_or_not_pandas_is_loaded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "pandas")
+    with pytest.raises(ParseError, match="data:1: expected a label, got an empty field"):
+        list(read_objects([("so fine", "")], target="class"))
 
 
 class Features:

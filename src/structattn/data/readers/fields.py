@@ -3,7 +3,7 @@
 import json
 import math
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -94,7 +94,6 @@ LABELS = (
     "label", "gold_label", "Quality", "is_duplicate", "score", "class", "category", "sentiment", "polarity", "target",
     "topic", "stars", "rating", "ner_tags", "pos_tags", "tags",
 )  # fmt: skip
-TREEBANK_KEYS = ("text", "starts", "ends")  # what every row of a treebank in columns has, and no other data
 IDS = ("id", "index", "pairID", "pair_ID")
 
 
@@ -153,6 +152,11 @@ class Columns:
             if names.count(column) > 1:
                 raise location.error(f"expected one column {column!r}, got {names.count(column)}: {listed}")
         return columns
+
+
+def is_treebank_row(keys: Collection[str]) -> bool:
+    """Whether a row with these keys is a sentence of a treebank in columns, as ``structattn convert`` writes them."""
+    return all(key in keys for key in ("text", "starts", "ends"))
 
 
 def list_names(names: Sequence[Column]) -> str:

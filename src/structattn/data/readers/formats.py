@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Column
+from structattn.data.readers.fields import Column, is_treebank_row
 from structattn.errors import ConfigError, ParseError, shown, source_name
 from structattn.files.text import (
     MAX_WORDS,
@@ -211,7 +211,6 @@ def recognise_format(path: Source, start: FileStart | None = None) -> str:
     # Imported here, as whoever names the format needs only its own reader.
     from structattn.data.readers.agreement import find_pair
     from structattn.data.readers.delimited_tables import is_table_header
-    from structattn.data.treebank.example_rows import is_row
 
     name, line = Path(path).name.removesuffix(".gz"), start.line
     if line is None:
@@ -232,7 +231,7 @@ def recognise_format(path: Source, start: FileStart | None = None) -> str:
         return "sst" if re.match(r"\s*\([0-4]\s", line) else "brackets"
     if line.startswith("{"):
         keys = _parse_keys(line)
-        return "snli" if "sentence1_parse" in keys else "rows" if is_row(keys) else "json"
+        return "snli" if "sentence1_parse" in keys else "rows" if is_treebank_row(keys) else "json"
     if re.match(r"\s*\[\s*(\{|$)", line):
         return "json"
     if "\t" in line:

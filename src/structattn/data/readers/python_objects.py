@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import TREEBANK_KEYS, Column, Columns, Location, Record, check_target
+from structattn.data.readers.fields import Column, Columns, Location, Record, check_target, is_treebank_row
 from structattn.errors import ParseError, shown
 from structattn.files.text import is_unicode
 from structattn.syntax.sentence import Sentence
@@ -68,7 +68,7 @@ def read_objects(
 def _look_at_first(rows: Iterator[Any]) -> tuple[Iterator[Any], bool]:
     """The rows, and whether they are those of a treebank, as ``structattn convert`` writes them."""
     first = list(itertools.islice(rows, 1))
-    is_treebank = bool(first) and isinstance(first[0], Mapping) and set(TREEBANK_KEYS) <= set(first[0])
+    is_treebank = bool(first) and isinstance(first[0], Mapping) and is_treebank_row(first[0])
     return itertools.chain(first, rows), is_treebank
 
 
@@ -79,12 +79,9 @@ def _make_plain(value: Any) -> Any:
         return {key: _make_plain(item) for key, item in value.items()}
     if isinstance(value, list | tuple):
         return [_make_plain(item) for item in value]
-    return None if _is_missing(value) else value
-
-
-def _is_missing(value: Any) -> bool:
-    """Whether a value is NaN, or the NA of pandas, if the caller has imported it."""
-    return value is getattr(sys.modules.get("pandas"), "NA", "") or (isinstance(value, float) and value != value)
+    # From pandas, if the caller has imported it.
+    is_missing = value is getattr(sys.modules.get("pandas"), "NA", None)
+    return None if is_missing or (isinstance(value, float) and value != value) else value
 
 
 def _check_characters(example: Example, location: Location) -> Example:
@@ -135,16 +132,12 @@ def _to_plain(
     """The row with its label as a Python value: not NumPy's, ``None`` if it is missing, a name instead of a number."""
     if columns.label is None:
         return row
-    label = row[columns.label]
-    label = label.tolist() if hasattr(label, "tolist") else label
-    label = None if _is_missing(label) else label
-    numbers = names.get(str(columns.label))
-    if numbers is not None:
-        label = (
-            [_find_name(tag, numbers, location) for tag in label]
-            if isinstance(label, list)
-            else _find_name(label, numbers, location)
-        )
+    label = _make_plain(row[columns.label])
+    classes = names.get(str(columns.label))
+    if classes is not None and isinstance(label, list):
+        label = [_find_name(tag, classes, location) for tag in label]
+    elif classes is not None:
+        label = _find_name(label, classes, location)
     return {**row, columns.label: label}
 
 

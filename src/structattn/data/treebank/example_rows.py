@@ -7,11 +7,10 @@ import hashlib
 import itertools
 import json
 import os
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import TREEBANK_KEYS
 from structattn.data.readers.json_records import read_json_objects
 from structattn.errors import ParseError
 from structattn.files.replacing import replace_text
@@ -212,11 +211,6 @@ def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int
             stream.write(json.dumps({**present, "text_hash": row["text_hash"].hex()}, ensure_ascii=False) + "\n")
             count += 1
     return count
-
-
-def is_row(keys: Collection[str]) -> bool:
-    """Whether a JSON object with these keys is a row of the treebank."""
-    return all(key in keys for key in TREEBANK_KEYS)
 
 
 def read_rows(path: Source) -> Iterator[Example]:
