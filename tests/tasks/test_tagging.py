@@ -237,6 +237,13 @@ def test_every_scheme_trains_to_its_spans(
     assert counts.tolist() == [[4, 4]]
 
 
+@pytest.mark.parametrize("scheme", [None, TagScheme("IOBES")])
+def test_tags_without_one_for_a_single_word_are_not_constrained(scheme: TagScheme | None) -> None:
+    model = model_of(("B-a", "E-a"), scheme=scheme)
+    assert model.chain.scheme is None
+    assert model.predict(["dog"])[0].text in ("B-a", "E-a")
+
+
 def test_data_without_spans_cannot_choose_an_epoch_in_silence(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     train, dev = tmp_path / "train.txt", tmp_path / "dev.txt"
     train.write_text("Ann B-PER\nwent O\n", encoding="utf-8")

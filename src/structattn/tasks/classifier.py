@@ -137,7 +137,7 @@ class TagChain(nn.Module):
     def __init__(self, labels: Sequence[str], *, independent: bool = False, scheme: TagScheme | None = None) -> None:
         super().__init__()
         self.labels = tuple(labels)
-        self.scheme = None if independent else _find_constraint(self.labels) if scheme is None else scheme
+        self.scheme = None if independent else _find_constraint(self.labels, scheme)
         self.transition = None if independent else nn.Parameter(torch.zeros(len(self.labels), len(self.labels)))
         # The first row is the start of a sentence, and the last column its end.
         allowed = [[self._may_follow(left, right) for right in (*self.labels, None)] for left in (None, *self.labels)]
@@ -181,10 +181,10 @@ class TagChain(nn.Module):
         return self.scheme is None or self.scheme.may_follow(left, right)
 
 
-def _find_constraint(labels: Sequence[str]) -> TagScheme | None:
+def _find_constraint(labels: Sequence[str], scheme: TagScheme | None) -> TagScheme | None:
     """The scheme of tags that mark spans; none for other tags, or if a sentence of one word could have no tag."""
     try:
-        scheme = recognise_scheme(labels)
+        scheme = recognise_scheme(labels) if scheme is None else scheme
     except ValueError:
         return None
     alone = any(scheme.may_follow(None, tag) and scheme.may_follow(tag, None) for tag in labels)

@@ -292,16 +292,15 @@ class TaggingModel(TaskModel):
 
 
 def _find_scheme(task: Task, labels: Sequence[str], examples: Sequence[Example]) -> TagScheme | None:
-    """The scheme of IOB1 tags, which their set does not tell; a ``ConfigError`` for tags that mark no spans."""
+    """How tags mark spans, ``None`` for other tags; a ``ConfigError`` for these if the task is to find spans."""
     try:
-        scheme = recognise_scheme(
+        return recognise_scheme(
             labels, {pair for example in examples for pair in list_pairs(str(example.label).split())}
         )
     except ValueError as error:
         if "span_f1" in task.metrics:
             raise ConfigError(f"task {task.name!r}: {error}") from None
         return None
-    return scheme if scheme.name == "IOB1" else None
 
 
 def _collect_tags(task: Task, examples: Sequence[Example]) -> tuple[str, ...]:
