@@ -146,8 +146,8 @@ class Answers:
         for example in examples:
             check_length(example.sentences)
         examples = [self._complete(example, list(self.models)) for example in examples]
-        opened = self._first_that_flips(examples) if host == "server" or flips else 0
-        entries = []
+        opened = self._first_that_flips(examples) if host == "server" else 0
+        entries: list[dict[str, Any]] = []
         for number, example in enumerate(examples):
             requested = {"influence": influence, "arcs": influence, "flip": flips} if frozen else {}
             replies = {do: self._answer_each(do, example) for do, is_requested in requested.items() if is_requested}
@@ -157,6 +157,9 @@ class Answers:
             name = shorten_text(example) if names is None else names[number]
             records = [sentence_to_json(sentence) for sentence in example.sentences]
             entries.append({"name": name, "sentences": records, "expected": example.label, "replies": replies})
+        if frozen and flips:
+            replies_of_first = (entry["replies"]["flip"][self._shown[0]] for entry in entries)
+            opened = next((number for number, reply in enumerate(replies_of_first) if reply["found"]), 0)
         return {
             "v": VERSION,
             "title": title,
