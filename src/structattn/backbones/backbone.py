@@ -175,6 +175,8 @@ class PretrainedBackbone(nn.Module):
         lost = sorted(
             {(row, int(subwords.words[row, column])) for row, column in zip(rows.tolist(), columns, strict=True)}
         )
+        if len(lost) <= MOST_UNKNOWN * total:
+            return
         texts = [[word for part in parts for word in part.words] for parts in subwords.sentences]
         # Attribution puts the unknown token in the place of words.
         words = [word for row, index in lost if (word := texts[row][index]) != self.tokenizer.unk_token]
