@@ -298,19 +298,19 @@ def read_token(file: str | os.PathLike[str] | None = None) -> str | None:
     A ``ConfigError`` for one that is short or cannot be sent in a header.
     """
     if file is None:
-        place, content = TOKEN, os.environ.get(TOKEN)
+        source, content = TOKEN, os.environ.get(TOKEN)
     else:
-        place = os.fspath(file)
+        source = os.fspath(file)
         try:
             content = Path(file).read_text(encoding="ascii")
         except (OSError, UnicodeDecodeError) as error:
-            raise ConfigError(f"{place}: cannot read a token: {getattr(error, 'strerror', None) or error}") from None
+            raise ConfigError(f"{source}: cannot read a token: {getattr(error, 'strerror', None) or error}") from None
     if content is None:
         return None
     token = content.strip()
     if len(token) < _LEAST_TOKEN or not all("!" <= character <= "~" for character in token):
         raise ConfigError(
-            f"{place}: expected a token of at least {_LEAST_TOKEN} letters, digits and signs without spaces, "
+            f"{source}: expected a token of at least {_LEAST_TOKEN} letters, digits and signs without spaces, "
             f"got {len(token)} characters"
         )
     return token
