@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlsplit
@@ -273,7 +274,10 @@ def test_a_run_whose_data_are_gone_has_no_examples(
 
 def test_the_command_serves_until_it_is_interrupted(run: Path) -> None:
     command = [sys.executable, "-m", "structattn", "explore", "run", "--no-browser", "--device", "cpu"]
-    with subprocess.Popen(command, cwd=run, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as process:
+    # A shell lets its background jobs ignore Ctrl-C, and so what they start.
+    heeds = partial(signal.signal, signal.SIGINT, signal.SIG_DFL)
+    pipes: dict[str, Any] = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    with subprocess.Popen(command, cwd=run, preexec_fn=heeds, **pipes) as process:
         try:
             assert process.stdout is not None
             url = process.stdout.readline().strip()
