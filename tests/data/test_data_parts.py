@@ -7,13 +7,13 @@ import torch
 
 from structattn.data import Vocabulary, load_vectors
 from structattn.data.readers.delimited_tables import is_table_header
-from structattn.data.readers.fields import Columns, Location, list_names
+from structattn.data.readers.fields import Columns, Location, is_treebank_row, list_names
 from structattn.data.readers.formats import split_paths
 from structattn.data.subword_batch import choose_text
 from structattn.data.tensors import pack, unpack
 from structattn.data.text_vocabulary import CharacterSplitter, SubwordSplitter, TextVocabulary, WordSplitter, retokenize
 from structattn.data.tree_batch import assemble, label_code, take_part
-from structattn.data.treebank.example_rows import hash_text, is_row
+from structattn.data.treebank.example_rows import hash_text
 from structattn.data.word_vectors import find_covered_words, read_dim
 from structattn.errors import ParseError
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -99,4 +99,4 @@ def test_columns_go_by_their_names():
     assert list_names(["id", "review, in full"]) == repr('id, "review, in full"')
     lines = ('"Text";"Label"', "a text, with a comma", "text")
     assert [is_table_header(line) for line in lines] == [True, False, False]
-    assert [is_row(keys) for keys in (["id", "text"], ["text", "starts", "ends", "heads"])] == [False, True]
+    assert [is_treebank_row(keys) for keys in (["id", "text"], ["text", "starts", "ends", "heads"])] == [False, True]
