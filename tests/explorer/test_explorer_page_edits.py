@@ -197,7 +197,7 @@ def test_a_name_that_is_being_typed_outlives_a_reply(chromium: Any) -> None:
         word(page, 4).focus()
         page.keyboard.press("l")
         page.keyboard.type("ob")
-        explorer(page, "app.fetch('influence', 'toy').then(() => app.draw())")
+        explorer(page, "app.extras.fetch('influence', 'toy').then(() => app.draw())")
         page.keyboard.type("l")
         page.keyboard.press("Enter")
         assert "cabinet is now obl." in status(page)

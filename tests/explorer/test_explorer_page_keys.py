@@ -101,7 +101,7 @@ def test_the_sentence_about_an_edit_is_not_overwritten(chromium: Any) -> None:
 def test_old_numbers_are_dimmed_while_an_answer_is_computed(chromium: Any) -> None:
     with live(chromium) as page:
         page.evaluate("""() => { const app = [...document.querySelectorAll("div")].find(e => e.explorer).explorer;
-            app.ask = () => new Promise(() => {}); }""")
+            app.replies.ask = () => new Promise(() => {}); }""")
         by_mouse(page, 4, 0)
         page.wait_for_timeout(250)
         assert page.locator(".answers").evaluate("e => Number(getComputedStyle(e).opacity)") < 0.5

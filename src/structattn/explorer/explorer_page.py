@@ -3,6 +3,7 @@
 import base64
 import hashlib
 import json
+import re
 import zlib
 from collections.abc import Mapping
 from importlib import resources
@@ -11,7 +12,30 @@ from typing import Any
 from structattn.pictures.html_page import Document
 from structattn.pictures.svg import escape
 
-SCRIPT = resources.files(__package__).joinpath("explorer.js").read_text(encoding="utf-8")
+_IMPORT = re.compile(r'import \{[^}]*\} from "\./(\w+\.js)";\n')
+
+
+def _join_modules(entry: str) -> str:
+    """One script of a module and those that it imports, each after its own; the exports of ``entry`` alone remain."""
+    folder = resources.files(__package__).joinpath("page")
+    joined: dict[str, str] = {}
+
+    def add(name: str, above: tuple[str, ...]) -> None:
+        if name in above:
+            raise ImportError(f"modules import each other: {' → '.join((*above, name))}")
+        if name in joined:
+            return
+        text = folder.joinpath(name).read_text(encoding="utf-8")
+        for imported in _IMPORT.findall(text):
+            add(imported, (*above, name))
+        text = _IMPORT.sub("", text)
+        joined[name] = text if not above else re.sub("^export ", "", text, flags=re.MULTILINE)
+
+    add(entry, ())
+    return "\n".join(joined.values())
+
+
+SCRIPT = _join_modules("hosts.js")
 # The script is embedded compressed, at a third of its size; it runs only if its SHA-256 matches once unpacked.
 _UNPACK = (
     "const here=document.currentScript;(async()=>{"

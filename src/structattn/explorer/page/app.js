@@ -1,0 +1,348 @@
+/** The state of the explorer, what it asks, and the views that draw it. */
+
+import { Bar } from "./bar.js";
+import { make } from "./elements.js";
+import { headsOf, joined } from "./heads.js";
+import { Latent } from "./latent.js";
+import { Matrices } from "./matrices.js";
+import { same } from "./numbers.js";
+import { Answers, Flips, Ranking } from "./panels.js";
+import { Extras, Replies } from "./replies.js";
+import { Strips } from "./strips.js";
+import { STYLE } from "./style.js";
+import { Trees } from "./tree_view.js";
+import { moved, rerooted } from "./trees.js";
+import { sentenceOf, sentenceOfAnswers } from "./wording.js";
+
+/** What is shown, what was asked, and the views that draw it. */
+export class Explorer {
+  /** @param {HTMLElement} element where to draw. @param {object} boot see the protocol. @param {Function} ask the host. */
+  constructor(element, boot, ask) {
+    Object.assign(this, { boot, live: boot.host !== "frozen", turn: 0 });
+    this.replies = new Replies(boot, ask);
+    this.extras = new Extras(this);
+    const item = boot.view?.item ?? 0;
+    const models = (boot.view?.models ?? []).slice(0, 2);
+    const sentences = boot.items[item]?.sentences ?? [];
+    const shown = models.length ? models : [boot.models[0].name];
+    this.state = { sentences, before: sentences, born: sentences, models: shown, item };
+    this.past = [];
+    this.future = [];
+    this.view = {
+      mode: "weights",
+      sort: "layer",
+      scale: "shared",
+      by: "words",
+      path: null,
+      head: null,
+      pinned: null,
+      threshold: 0.2,
+      numbers: false,
+    };
+    this.painted = null;
+    this.hover = null;
+    this.hand = null;
+    this.stretch = null;
+    this.root = element.shadowRoot ?? element.attachShadow({ mode: "open" });
+    element.setAttribute("data-lm-suppress-shortcuts", "true"); // keys belong to the explorer, not to a notebook
+    this.build();
+  }
+
+  build() {
+    const sheet = new CSSStyleSheet();
+    sheet.replaceSync(STYLE);
+    this.root.adoptedStyleSheets = [sheet];
+    this.status = make("p", { class: "status", role: "status", "aria-live": "polite" });
+    const [bar, answers, ranking, flips, strips, latent] = [Bar, Answers, Ranking, Flips, Strips, Latent].map(
+      (View) => new View(this),
+    );
+    this.trees = new Trees(this);
+    this.matrices = new Matrices(this);
+    this.views = [bar, this.trees, answers, ranking, flips, this.matrices, strips, latent];
+    this.box = make(
+      "div",
+      { class: "explorer", onkeydown: (event) => this.key(event) },
+      bar.element,
+      make(
+        "div",
+        { class: "columns" },
+        make(
+          "div",
+          { class: "main" },
+          this.trees.element,
+          this.status,
+          this.matrices.large,
+          this.matrices.element,
+          latent.element,
+          strips.element,
+        ),
+        make("aside", {}, answers.element, ranking.element, flips.element),
+      ),
+    );
+    this.root.replaceChildren(this.box);
+    const media = globalThis.matchMedia("(prefers-color-scheme: dark)");
+    const redraw = () => this.draw();
+    media.addEventListener("change", redraw);
+    const notebook = new MutationObserver(redraw);
+    notebook.observe(document.body, { attributeFilter: ["data-jp-theme-light", "class"] });
+    this.width = 0;
+    const sizes = new ResizeObserver(([entry]) => {
+      if (Math.abs(entry.contentRect.width - this.width) > 1) this.draw();
+      this.width = entry.contentRect.width;
+    });
+    sizes.observe(this.box);
+    const outside = (event) => event.composedPath().includes(this.root) || this.closeMenus();
+    document.addEventListener("pointerdown", outside);
+    // On a page of its own the keys are those of the explorer, wherever the focus is.
+    const anywhere = (event) => event.composedPath().includes(this.box) || this.key(event);
+    if (this.boot.host !== "widget") document.addEventListener("keydown", anywhere);
+    this.stop = () => {
+      media.removeEventListener("change", redraw);
+      notebook.disconnect();
+      sizes.disconnect();
+      document.removeEventListener("pointerdown", outside);
+      document.removeEventListener("keydown", anywhere);
+    };
+  }
+
+  /** "dark" or "light": that of the notebook if there is one, else of the system. */
+  get theme() {
+    const { body } = document;
+    if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false" ? "dark" : "light";
+    if (body.classList.contains("vscode-dark")) return "dark";
+    return globalThis.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  }
+
+  draw() {
+    this.box.dataset.theme = this.theme;
+    this.keepingFocus(() => this.views.forEach((view) => view.draw()));
+    this.mark();
+  }
+
+  /** Draw anew without losing the focus: it goes to the same control, or to the word that was in focus last. */
+  keepingFocus(draw) {
+    const active = this.root.activeElement;
+    const key = active && keyOf(active);
+    draw();
+    if (!active || (active.isConnected && !active.disabled)) return;
+    const controls = this.root.querySelectorAll("button:not(:disabled),select,input,summary,[tabindex]");
+    const heir = [...controls].find((control) => keyOf(control) === key);
+    if (heir) heir.focus();
+    else this.trees.focusWord(...this.trees.focus);
+  }
+
+  /** Only what follows the pointer: shades of words and frames of rows. */
+  mark() {
+    for (const view of this.views) view.mark?.();
+  }
+
+  say(text, isError = false) {
+    this.status.textContent = text;
+    this.status.classList.toggle("error", isError);
+  }
+
+  change(view) {
+    Object.assign(this.view, view);
+    this.draw();
+  }
+
+  closeMenus(except) {
+    for (const open of this.root.querySelectorAll("details[open].menu")) if (open !== except) open.open = false;
+  }
+
+  // Asking ..........................................................................................................
+
+  request(what, fields = {}) {
+    const { models, sentences } = this.state;
+    return this.replies.request(what, { models, sentences, ...fields });
+  }
+
+  /**
+   * Show a state. Trees are drawn at once, the rest when its replies arrive; if a newer state was asked for in the
+   * meantime they are dropped, and after an error the state before is restored.
+   * @param {object} next the state. @param {{record?: boolean, edit?: object}} how whether it can be undone; what was done
+   */
+  async show(next, { record = true, edit = null } = {}) {
+    const turn = ++this.turn;
+    if (record) {
+      this.past = [...this.past, this.state];
+      this.future = [];
+    }
+    this.state = next;
+    this.hand = this.stretch = null;
+    this.box.setAttribute("aria-busy", "true");
+    if (edit) this.say(edit.said);
+    try {
+      if (this.painted) this.keepingFocus(() => this.trees.draw());
+      const [now, before] = await Promise.all([
+        this.replies.looks(next.models, next.sentences),
+        this.replies.looks(next.models, next.before),
+      ]);
+      if (turn !== this.turn) return;
+      this.paint(now, before, edit);
+    } catch (error) {
+      if (turn === this.turn) this.back(error);
+    }
+    if (turn === this.turn) this.box.removeAttribute("aria-busy");
+  }
+
+  paint(now, before, edit) {
+    const { state } = this;
+    const completed = now[0].sentences;
+    const known = same(state.before, state.sentences) ? completed : before[0].sentences;
+    const born = same(state.born, state.sentences) ? completed : same(state.born, state.before) ? known : state.born;
+    this.state = { ...state, sentences: completed, before: known, born };
+    for (const reply of now) this.replies.remember(reply.look.model, completed, Promise.resolve(reply));
+    this.last = this.now?.length === now.length ? this.now : now;
+    this.now = now;
+    this.earlier = before;
+    this.painted = { state: this.state, past: this.past, future: this.future };
+    this.draw();
+    this.say(edit ? sentenceOf(this, edit) : sentenceOfAnswers(this));
+    this.extras.follow();
+  }
+
+  /** Go back to the state that is painted, with the error in the live region. */
+  back(error) {
+    if (this.painted) Object.assign(this, this.painted);
+    this.draw();
+    const { sentence, word } = error.place ?? {};
+    const words = this.state.sentences[sentence]?.words;
+    const at = words && Number.isInteger(word) && words[word] !== undefined ? ` (at “${words[word]}”)` : "";
+    this.say(`${error.message}${at}`, true);
+  }
+
+  // Doing ...........................................................................................................
+
+  /** Say that only a live explorer can do this. */
+  refuse(what) {
+    const how = this.boot.command ?? "structattn explore RUN";
+    this.say(`${what} needs the model, and this page contains replies only. For a live explorer run: ${how}`, true);
+  }
+
+  /** Replace one sentence by an edited one; `change` may throw an error to refuse. */
+  edit(number, change, edit) {
+    if (!this.live) return this.refuse("A prediction for an edited tree");
+    const { state } = this;
+    try {
+      const sentence = change(state.sentences[number]);
+      if (same(sentence, state.sentences[number])) return undefined;
+      return this.show({ ...state, sentences: state.sentences.with(number, sentence) }, { edit: { ...edit, number } });
+    } catch (error) {
+      this.hand = null;
+      this.draw();
+      return this.say(error.message, true);
+    }
+  }
+
+  move(number, dependent, head) {
+    const words = this.state.sentences[number].words;
+    const said = head ? `${words[head - 1]} → ${words[dependent]}.` : `${words[dependent]} is a root.`;
+    return this.edit(number, (sentence) => moved(sentence, dependent, head), { said, tree: "dependency" });
+  }
+
+  reroot(number, place) {
+    const said = `${this.state.sentences[number].words[place]} is the root.`;
+    return this.edit(number, (sentence) => rerooted(sentence, place), { said, tree: "dependency" });
+  }
+
+  undo() {
+    if (!this.past.length) return this.say("Nothing to undo.");
+    const last = this.past.at(-1);
+    this.future = [this.state, ...this.future];
+    this.past = this.past.slice(0, -1);
+    return this.show(last, { record: false, edit: { said: "Undone." } });
+  }
+
+  redo() {
+    if (!this.future.length) return this.say("Nothing to redo.");
+    const [next, ...later] = this.future;
+    this.past = [...this.past, this.state];
+    this.future = later;
+    return this.show(next, { record: false, edit: { said: "Redone." } });
+  }
+
+  choose(item) {
+    const { sentences } = this.boot.items[item];
+    this.view.pinned = null;
+    return this.show({ ...this.state, sentences, before: sentences, born: sentences, item });
+  }
+
+  setModels(models) {
+    this.view.head = this.view.path = null;
+    return this.show({ ...this.state, models });
+  }
+
+  compareFromHere() {
+    return this.show({ ...this.state, before: this.state.sentences }, { edit: { said: "Compared from here." } });
+  }
+
+  async parse(texts) {
+    if (!this.live) return this.refuse("Parsing another sentence");
+    this.say("Parsing …");
+    this.box.setAttribute("aria-busy", "true");
+    try {
+      const { sentences } = await this.request("parse", { text: texts, sentences: [] });
+      this.view.pinned = null;
+      return await this.show({ ...this.state, sentences, before: sentences, born: sentences, item: null });
+    } catch (error) {
+      this.box.removeAttribute("aria-busy");
+      return this.say(error.message, true);
+    }
+  }
+
+  key(event) {
+    const letter = event.key.toLowerCase();
+    if ((event.ctrlKey || event.metaKey) && (letter === "z" || letter === "y") && !isField(event)) {
+      event.preventDefault();
+      if (letter === "y" || event.shiftKey) this.redo();
+      else this.undo();
+    }
+    if (event.key === "Escape") this.closeMenus();
+    event.stopPropagation();
+  }
+
+  // Words and heads .................................................................................................
+
+  /** The word that is looked at: under the pointer, else in focus or pinned. */
+  get spot() {
+    return this.hover ?? this.view.pinned;
+  }
+
+  point(place) {
+    if (same(place, this.hover)) return;
+    this.hover = place;
+    this.mark();
+  }
+
+  /** The heads of each model that is shown, joined to those before; computed once for what is painted. */
+  get heads() {
+    const { now, earlier, view, known } = this;
+    if (!now) return [];
+    if (known?.now !== now || known.earlier !== earlier || known.by !== view.by) {
+      const of = ({ look, sentences }) => headsOf(look, sentences, view.by === "tokens");
+      const sameWords = ({ sentences }, i) =>
+        sentences.every(({ words }, n) => same(words, earlier[i].sentences[n]?.words));
+      const heads = now.map((reply, i) => joined(of(reply), sameWords(reply, i) ? of(earlier[i]) : []));
+      this.known = { now, earlier, by: view.by, heads };
+    }
+    return this.known.heads;
+  }
+
+  get isEdited() {
+    return !same(this.state.sentences, this.state.before);
+  }
+}
+
+const isField = (event) => ["INPUT", "TEXTAREA", "SELECT"].includes(event.composedPath()[0].tagName);
+
+/** What identifies a control when it is drawn anew. */
+function keyOf(control) {
+  const { key, word } = control.dataset;
+  const name = key ?? word ?? control.getAttribute("aria-label") ?? control.textContent;
+  return [
+    control.closest("[aria-label]:not(button,input,select)")?.getAttribute("aria-label"),
+    control.tagName,
+    name,
+  ].join();
+}

@@ -1,0 +1,197 @@
+/** Panels at the side: predictions, heads that moved, edits that flip. */
+
+import { button, isolated, make } from "./elements.js";
+import { MOVED } from "./heads.js";
+import { count, difference, same, short } from "./numbers.js";
+import { answerText } from "./wording.js";
+
+/** Answers of the models, with a tick at the values before the edit. */
+export class Answers {
+  constructor(app) {
+    this.app = app;
+    this.element = make("section", { class: "card answers", "aria-label": "prediction" });
+  }
+
+  draw() {
+    const { app } = this;
+    const item = app.boot.items[app.state.item];
+    const expected = item && same(item.sentences, app.state.sentences) ? item.expected : null;
+    const parts = (app.now ?? []).map(({ look }, i) => this.answer(look, app.earlier[i].look.answer));
+    this.element.replaceChildren(
+      make("h2", {}, "Prediction"),
+      ...parts.flat(),
+      ...(expected === null || expected === undefined
+        ? []
+        : [make("p", { class: "soft" }, "expected ", isolated(String(expected)))]),
+      ...(app.isEdited ? [make("p", { class: "soft" }, "▏ before the edit")] : []),
+    );
+  }
+
+  answer(look, before) {
+    const { answer } = look;
+    const name = this.app.now.length > 1 ? [make("h3", {}, isolated(look.model))] : [];
+    if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} predicts nothing; it has only weights.`)];
+    const probabilities = Object.entries(answer.probabilities ?? {});
+    if (answer.label === null) {
+      const was =
+        before && answerText(before) !== answerText(answer)
+          ? make("span", { class: "soft" }, ` before ${answerText(before)}`)
+          : null;
+      name.push(make("p", { class: "score" }, isolated(answerText(answer)), was));
+    } else probabilities.sort((one, other) => other[1] - one[1]); // whole-number scores stay in their order
+    if (!probabilities.length) return name;
+    const shown = probabilities.slice(0, 8);
+    const rows = shown.map(([label, share]) =>
+      this.row(label, share, before?.probabilities?.[label], label === answer.label),
+    );
+    const left = probabilities.length - shown.length;
+    return [
+      ...name,
+      make("div", { class: "classes" }, rows.flat()),
+      left ? make("p", { class: "soft" }, `and ${count(left, "class")}`.replace(/classs$/, "classes")) : null,
+    ].filter(Boolean);
+  }
+
+  row(label, share, before, first) {
+    const bar = make("span", { class: "bar-box", "aria-hidden": "true" }, make("i"));
+    bar.firstChild.style.width = `${100 * share}%`;
+    const changed = before !== undefined && Math.abs(share - before) >= 5e-4;
+    if (this.app.isEdited && before !== undefined) {
+      const tick = make("b");
+      tick.style.insetInlineStart = `calc(${before} * (100% - 2px))`; // inside the box at 0 and at 1
+      bar.append(tick);
+    }
+    return [
+      make(first ? "strong" : "span", { class: "class" }, isolated(label)),
+      bar,
+      make("span", { class: "number" }, `${(100 * share).toFixed(1)}%`),
+      make("span", { class: "number soft" }, changed ? difference(share - before, false) : ""),
+    ];
+  }
+}
+
+/** Heads by how far they moved. */
+export class Ranking {
+  constructor(app) {
+    this.app = app;
+    this.element = make("section", { class: "card", "aria-label": "heads that moved" });
+  }
+
+  draw() {
+    const { app } = this;
+    const heads = app.matrices.attention
+      .flat()
+      .filter((head) => head.moved > MOVED)
+      .sort((one, other) => other.moved - one.moved);
+    this.element.hidden = !app.isEdited;
+    const rows = heads
+      .slice(0, 8)
+      .map((head) =>
+        button(
+          [
+            isolated(app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title),
+            make("span", { class: "number" }, short(head.moved)),
+          ],
+          () => app.change({ head: head.key, path: null }),
+          { class: "line-button" },
+        ),
+      );
+    const more = heads.length > 8 ? [make("p", { class: "soft" }, `and ${count(heads.length - 8, "head")}`)] : [];
+    this.element.replaceChildren(
+      make("h2", { title: "½ Σ|Δ| of a row, as a mean over the rows" }, "Heads that moved"),
+      ...(rows.length ? rows : [make("p", { class: "soft" }, "none")]),
+      ...more,
+    );
+  }
+}
+
+/** Edits that change the answer: single moves and new roots. A long text has thousands, so they are tried in parts. */
+export class Flips {
+  constructor(app) {
+    this.app = app;
+    this.element = make("section", { class: "card", "aria-label": "edits that flip the prediction" });
+    this.searches = new Map(); // by model: the search in progress
+  }
+
+  draw() {
+    const { app } = this;
+    const parts = app.state.models.flatMap((model) => this.of(model));
+    this.element.hidden = !parts.length;
+    const scored = app.now?.every(({ look }) => look.answer?.label === null);
+    this.element.replaceChildren(
+      make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the prediction"),
+      ...parts,
+    );
+  }
+
+  of(model) {
+    const { app } = this;
+    const name = app.state.models.length > 1 ? [make("h3", {}, isolated(model))] : [];
+    const found = app.extras.get("flip", model);
+    const reads = app.boot.models.find((one) => one.name === model)?.reads ?? [];
+    if (!reads.includes("dependency") || (!found && !app.live)) return [];
+    const goesOn = this.searches.get(model)?.sentences === app.state.sentences;
+    const press = (label, act) => button(label, act, { "data-key": model });
+    if (!found && !goesOn) return [...name, press("Find an edit that flips", () => this.search(model))];
+    const { edits = [], found: all = 0, tried = 0, of = null } = found ?? {};
+    const shown = edits.slice(0, 8).map((edit) => this.edit(edit));
+    const notes = [];
+    if (all > shown.length) notes.push(`and ${count(all - shown.length, "edit")}`);
+    if (tried !== of) notes.push(of === null ? "Searching …" : `${tried} of ${count(of, "edit")} tried`);
+    else if (!all) notes.push("No single edit of the tree changes the prediction.");
+    if (shown.length) notes.push("head → dependent; then the new prediction");
+    const lines = notes.map((note) => make("p", { class: "soft" }, note));
+    if (goesOn) lines.push(press("Stop", () => this.stop(model)));
+    else if (tried !== of && app.live) lines.push(press("Try the others", () => this.search(model)));
+    return [...name, ...shown, ...lines];
+  }
+
+  /** Try one part after the other, until all are tried, the sentences change, or the user stops it. */
+  async search(model) {
+    const { app } = this;
+    const { sentences } = app.state;
+    const search = { sentences };
+    const goesOn = () => this.searches.get(model) === search && app.state.sentences === sentences;
+    this.searches.set(model, search);
+    app.keepingFocus(() => this.draw());
+    try {
+      for (let found = app.extras.get("flip", model); goesOn() && found?.tried !== (found?.of ?? null);) {
+        const reply = await app.request("flip", { models: [model], sentences, from: found?.tried ?? 0 });
+        if (this.searches.get(model) !== search) return; // stopped meanwhile, or started again
+        found = this.joined(found, reply, model);
+        app.extras.set("flip", model, sentences, found);
+        if (goesOn()) app.keepingFocus(() => this.draw());
+      }
+    } catch (error) {
+      app.say(error.message, true);
+    }
+    if (this.searches.get(model) === search) this.stop(model);
+  }
+
+  stop(model) {
+    this.searches.delete(model);
+    this.app.keepingFocus(() => this.draw());
+  }
+
+  /** The edits found in two parts, the most probable new answer first; for scores, the largest change first. */
+  joined(earlier, reply, model) {
+    if (!earlier) return reply;
+    const score = this.app.now?.find(({ look }) => look.model === model)?.look.answer?.score ?? 0;
+    const strength = (edit) => edit.p ?? Math.abs(edit.score - score);
+    const edits = [...earlier.edits, ...reply.edits].sort((one, other) => strength(other) - strength(one));
+    return { ...reply, edits, found: earlier.found + reply.found };
+  }
+
+  edit({ sentence = 0, word: place, head, heads, labels, label, p, score }) {
+    const { app } = this;
+    const { words } = app.state.sentences[sentence];
+    const what = head ? `${words[head - 1]} → ${words[place]}` : `${words[place]} as the root`;
+    const value = p === undefined || p === null ? short(score ?? 0, 2) : `${label} ${(100 * p).toFixed(0)}%`;
+    const apply = () =>
+      app.edit(sentence, (tree) => ({ ...tree, heads, labels: labels ?? tree.labels }), {
+        said: `${what}.`,
+        tree: "dependency",
+      });
+    return button([isolated(what), make("span", { class: "number" }, value)], apply, { class: "line-button" });
+  }
+}

@@ -1,0 +1,150 @@
+/** The line under the trees: what the next press does, and names that are asked for. */
+
+import { button, isolated, make } from "./elements.js";
+import { same } from "./numbers.js";
+import { relabelled, stretch, withPhrase } from "./trees.js";
+
+export class Prompt {
+  constructor(app) {
+    this.app = app;
+    this.element = make("div", { class: "prompt" });
+  }
+
+  /** A small form under the tree; an empty name changes nothing. */
+  ask(title, value, known, buttons) {
+    const field = make("input", {
+      type: "text",
+      value,
+      "aria-label": title,
+      list: "known-names",
+      autocomplete: "off",
+      maxlength: 60,
+    });
+    const close = () => {
+      this.hint();
+      this.app.trees.focusWord(...this.app.trees.focus);
+    };
+    const run = (action) => {
+      const name = field.value.trim();
+      if (!name) return this.app.say("Expected a name, got none.", true);
+      close();
+      return action(name);
+    };
+    const [[label, action], ...others] = buttons;
+    this.element.replaceChildren(
+      make(
+        "form",
+        {
+          onsubmit: (event) => (event.preventDefault(), run(action)),
+          onkeydown: (event) => event.key === "Escape" && close(),
+        },
+        make("label", {}, title, " ", field),
+        make(
+          "datalist",
+          { id: "known-names" },
+          [...new Set(known)].map((name) => make("option", { value: name })),
+        ),
+        make("button", { type: "submit" }, label),
+        others.map(([name, other]) => button(name, () => (close(), other()))),
+        button("Cancel", close),
+      ),
+    );
+    field.focus();
+    field.select();
+  }
+
+  askLabel(number, i) {
+    const { app } = this;
+    const sentence = app.state.sentences[number];
+    if (!app.live) return app.refuse("A prediction for an edited tree");
+    if (!sentence.labels) return app.say("The arcs of this tree have no labels.", true);
+    const text = sentence.words[i];
+    return this.ask(`Relation of “${text}” to its head`, sentence.labels[i], sentence.labels, [
+      [
+        "Rename",
+        (name) =>
+          app.edit(number, (tree) => relabelled(tree, i, name), {
+            said: `${text} is now ${name}.`,
+            tree: "dependency",
+          }),
+      ],
+    ]);
+  }
+
+  askPhrase(number, i) {
+    const { app } = this;
+    if (!app.live) return app.refuse("A prediction for an edited tree");
+    const chosen = app.stretch?.number === number ? app.stretch : { start: i, end: i + 1 };
+    const sentence = app.state.sentences[number];
+    const text = stretch(sentence, ["", chosen.start, chosen.end]);
+    return this.ask(
+      `Phrase over “${text}”`,
+      "NP",
+      (sentence.phrases ?? []).map(([label]) => label),
+      [
+        [
+          "Add",
+          (name) =>
+            app.edit(number, (tree) => withPhrase(tree, name, chosen.start, chosen.end), {
+              said: `${name} “${text}” added.`,
+              tree: "constituency",
+            }),
+        ],
+      ],
+    );
+  }
+
+  askRename(number, phrase) {
+    const { app } = this;
+    if (!app.live) return app.refuse("A prediction for an edited tree");
+    const text = stretch(app.state.sentences[number], phrase);
+    const last = app.state.sentences[number].phrases.findLastIndex((other) => same(other, phrase));
+    const without = (tree) => ({ ...tree, phrases: tree.phrases.toSpliced(last, 1) });
+    const [label, start, end] = phrase;
+    return this.ask(
+      `Phrase over “${text}”`,
+      label,
+      app.state.sentences[number].phrases.map(([name]) => name),
+      [
+        [
+          "Rename",
+          (name) =>
+            name !== label &&
+            app.edit(number, (tree) => withPhrase(without(tree), name, start, end), {
+              said: `${label} “${text}” is now ${name}.`,
+              tree: "constituency",
+            }),
+        ],
+        ["Delete", () => app.edit(number, without, { said: `${label} “${text}” deleted.`, tree: "constituency" })],
+      ],
+    );
+  }
+
+  /** What the next press or key does. */
+  hint() {
+    const { app } = this;
+    const words = app.state.sentences[app.hand?.number ?? app.stretch?.number ?? 0]?.words ?? [];
+    const say = (...parts) => this.element.replaceChildren(make("span", { class: "soft" }, ...parts));
+    if (app.hand)
+      say(
+        "“",
+        isolated(words[app.hand.word]),
+        "” is the head: press its dependent. R makes it the root, L names its relation, Esc cancels.",
+      );
+    else if (app.stretch)
+      say(
+        "“",
+        isolated(words.slice(app.stretch.start, app.stretch.end).join(" ")),
+        "” is selected: N makes it a phrase, Esc cancels.",
+      );
+    else if (app.live) say("Press a head, then its dependent, or drag. Shift selects several words for a phrase.");
+    else say("Press a word to pin it.");
+    if (app.stretch)
+      this.element.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
+    if (app.hand && app.live)
+      this.element.append(
+        button("Make it the root", () => app.reroot(app.hand.number, app.hand.word)),
+        button("Name its relation", () => this.askLabel(app.hand.number, app.hand.word)),
+      );
+  }
+}

@@ -1,0 +1,87 @@
+/** What stands under the words: bars of influence, and phrases as brackets. */
+
+import { LEAST_REACH, phraseLevels } from "./arcs.js";
+import { button, isolated, make } from "./elements.js";
+import { difference, short } from "./numbers.js";
+import { stretch } from "./trees.js";
+
+/** All bars have one scale, so that those of words, arcs, sentences and models can be compared. */
+function reachOf(app) {
+  const values = [...app.extras.wanted].flatMap((what) =>
+    app.state.models.flatMap((model) => app.extras.get(what, model)?.values.flat() ?? []),
+  );
+  return Math.max(LEAST_REACH, ...values.map((value) => Math.abs(value ?? 0)));
+}
+
+function whyNone(app, what, model) {
+  const { reads = [] } = app.boot.models.find(({ name }) => name === model) ?? {};
+  const lacks = what === "arcs" && !reads.includes("dependency") ? "reads no dependency tree" : "predicts no label";
+  return ` ${lacks}, so it has no influence of ${what === "arcs" ? "arcs" : "words"}.`;
+}
+
+/** Bars of influence under the words, a row for each model and kind. */
+export function influenceBars(app, number, centres, widths) {
+  const rows = [];
+  const reach = reachOf(app);
+  for (const [what, title] of [
+    ["influence", "influence of each word on the prediction"],
+    ["arcs", "influence of each arc, under its dependent, on the prediction"],
+  ])
+    for (const model of app.state.models) {
+      const found = app.extras.wanted.has(what) ? app.extras.get(what, model) : null;
+      const values = found?.values[number];
+      if (found && !values && app.live)
+        rows.push(make("p", { class: "soft" }, isolated(model), whyNone(app, what, model)));
+      if (!values) continue;
+      const isScore = app.now?.find(({ look }) => look.model === model)?.look.answer?.label === null;
+      const bars = values.map((value, i) => {
+        const bar = make("i", {
+          class: (value ?? 0) < 0 ? "bar-down" : "bar-up",
+          title: value === null ? "not defined" : difference(value, isScore),
+        });
+        const height = (18 * Math.abs(value ?? 0)) / reach;
+        Object.assign(bar.style, {
+          left: `${centres[i] - Math.min(widths[i] / 2, 9)}px`,
+          width: `${Math.min(widths[i], 18)}px`,
+          height: `${height}px`,
+          top: `${(value ?? 0) < 0 ? 20 : 20 - height}px`,
+        });
+        return bar;
+      });
+      const largest = values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0);
+      const end = isScore ? short(reach, 2) : `${short(100 * reach, 1)} points`;
+      const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${difference(largest, isScore)}, full height ${end}`;
+      rows.push(
+        make("div", { class: "bars", role: "img", "aria-label": note }, bars),
+        make("div", { class: "bars-note" }, make("span", {}, note)),
+      );
+    }
+  return rows;
+}
+
+/** Phrases as brackets under their words; pressing one calls `press`. */
+export function brackets(sentence, centres, widths, press) {
+  if (!sentence.phrases?.length) return null;
+  const depths = phraseLevels(sentence.phrases);
+  const box = make(
+    "div",
+    { class: "brackets", role: "group", "aria-label": "phrases" },
+    sentence.phrases.map((phrase, i) => {
+      const [label, start, end] = phrase;
+      const lefts = [start, end - 1].map((place) => centres[place] - widths[place] / 2 + 2);
+      const rights = [start, end - 1].map((place) => centres[place] + widths[place] / 2 - 2);
+      const element = button(isolated(label), () => press(phrase), {
+        class: "phrase",
+        "aria-label": `phrase ${label}: ${stretch(sentence, phrase)}`,
+      });
+      Object.assign(element.style, {
+        left: `${Math.min(...lefts)}px`,
+        width: `${Math.max(...rights) - Math.min(...lefts)}px`,
+        top: `${depths[i] * 22}px`,
+      });
+      return element;
+    }),
+  );
+  box.style.height = `${(Math.max(...depths) + 1) * 22}px`;
+  return box;
+}

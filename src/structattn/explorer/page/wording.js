@@ -1,0 +1,101 @@
+/** What the page says of answers, edits and the sources of trees. */
+
+import { MOVED } from "./heads.js";
+import { count, same, short } from "./numbers.js";
+import { distances } from "./trees.js";
+
+/** An answer in words: "plural, 98.6%". */
+export function answerText(answer, exact = true) {
+  if (!answer) return "no prediction";
+  if (answer.text !== null && answer.text !== undefined) return `“${answer.text}”`;
+  if (answer.label === null) return short(answer.score ?? 0, 2);
+  const share = answer.probabilities?.[answer.label];
+  return exact && share !== undefined ? `${answer.label}, ${(100 * share).toFixed(1)}%` : answer.label;
+}
+
+const READS = {
+  dependency: "the dependency tree",
+  constituency: "the phrases",
+  order: "the order of words",
+  labels: "relations",
+  tags: "parts of speech",
+  distance: "distances between words",
+};
+export const readsText = (reads) => reads.map((name) => READS[name] ?? name).join(" and ") || "the words alone";
+
+/** Where the trees come from: the data, a parser with its version, a chain of words, an edit. */
+export function sourcesOf({ boot, state }) {
+  const kinds = { dependency: ["heads", "labels"], constituency: ["phrases"] };
+  const said = new Map();
+  state.sentences.forEach((sentence, number) => {
+    for (const [kind, fields] of Object.entries(kinds)) {
+      if (!sentence[fields[0]]) continue;
+      const edited = fields.some((field) => !same(sentence[field], state.born[number]?.[field])) ? ", edited" : "";
+      const source = sentence.found_by?.[kind];
+      const made = { data: "the tree of the data", chain: "a chain of words" }[source] ?? `the tree by ${source}`;
+      const text =
+        kind === "constituency"
+          ? `phrases ${source ? `made from ${made}` : "from the data"}`
+          : source === "chain"
+            ? "tree: a chain of words, not a parse"
+            : `tree ${source ? `by ${source}` : "from the data"}`;
+      said.set(text + edited, source === "chain");
+      if (kind === "constituency" && source)
+        for (const { name, reads, parsed_phrases: parsed } of boot.models)
+          if (state.models.includes(name) && reads?.includes(kind) && !parsed)
+            said.set(`${name} was trained on the phrases of its data, which may be of another kind`, true);
+    }
+  });
+  return [...said].map(([text, doubtful]) => ({ text, doubtful }));
+}
+
+// What an edit did, for the live region.
+
+/** The predictions, and what was expected. */
+export function sentenceOfAnswers(app) {
+  const said = app.now.map(({ look }) => `${look.model}: ${answerText(look.answer)}`).join("; ");
+  const item = app.boot.items[app.state.item];
+  const expected = item?.expected && same(item.sentences, app.state.sentences) ? ` Expected: ${item.expected}.` : "";
+  return `${said}.${expected}`;
+}
+
+/** What an edit did to each model: how many heads moved, whether the prediction changed. */
+export function sentenceOf(app, { said, tree, number }) {
+  const perModel = app.now.map(({ look }, i) => {
+    const heads = app.heads[i].filter((head) => head.kind === "attention");
+    const moves = heads.filter((head) => head.moved > MOVED).length;
+    const before = app.earlier[i].look.answer;
+    const name = app.now.length > 1 ? `${look.model}: ` : "";
+    if (tree && cannotSee(app, i)) return blindness(app, i, tree, number ?? 0);
+    const changed =
+      answerText(before, false) === answerText(look.answer, false)
+        ? "prediction unchanged"
+        : `prediction ${answerText(before, false)} → ${answerText(look.answer, false)}`;
+    const which = heads.length ? `${moves ? count(moves, "head") : "no head"} moved; ` : "";
+    const result = `${which}${changed}.`;
+    return name ? name + result : result[0].toUpperCase() + result.slice(1);
+  });
+  return `${said} ${perModel.join(" ")}`;
+}
+
+/** Whether the last edit changed neither a weight nor the answer of a model. */
+function cannotSee(app, i) {
+  const [{ look }, { look: last }] = [app.now[i], app.last[i]];
+  if (!same(look.answer, last.answer) || look.maps.length !== last.maps.length) return false;
+  return look.maps.every(({ weights }, number) => {
+    const other = last.maps[number].weights;
+    return weights.length === other.length && weights.every((value, place) => value === other[place]);
+  });
+}
+
+function blindness(app, i, tree, number) {
+  const { look } = app.now[i];
+  const reads = look.reads ?? [];
+  if (!reads.includes(tree)) return `${look.model} cannot see this: it reads ${readsText(reads)}.`;
+  const [one, other] = [app.last[i].sentences[number], app.state.sentences[number]];
+  if (tree === "dependency" && same(one.heads, other.heads))
+    return `${look.model} cannot see this: only relations changed.`;
+  if (tree === "dependency" && same(distances(one.heads), distances(other.heads)))
+    return `${look.model} cannot see this: distances are undirected, and none has changed.`;
+  return `${look.model} did not change: all its weights and its prediction are the same as before.`;
+}
