@@ -33,10 +33,11 @@ from structattn_papers.reproduction import (
     read_rows,
     selected,
 )
-from structattn_papers.reproduction.golden import same_output
+from structattn_papers.reproduction.checks import has_drifted
+from structattn_papers.reproduction.golden import golden_step, same_output
 from structattn_papers.reproduction.golden_inputs import golden_backbone
 from structattn_papers.reproduction.queue import Progress
-from structattn_papers.reproduction.records import Record, append_record, bits, recorded, unpacked
+from structattn_papers.reproduction.records import Record, append_record, bits, processor, recorded, unpacked
 
 pytestmark = pytest.mark.integration
 
@@ -108,7 +109,7 @@ class Place:
     def rows(self, patterns: str = "*") -> list[Row]:
         return selected(read_rows("mine", papers=self.path / "papers").values(), patterns)
 
-    def queue(self, patterns: str = "*", seeds: Sequence[int] | None = None) -> Queue:
+    def queue(self, patterns: str = "*", seeds: Sequence[int] | None = None, *, is_check: bool = False) -> Queue:
         rows = self.rows(patterns)
         configs = {}
         for row in rows:
@@ -119,7 +120,8 @@ class Place:
         (self.path / "data" / "configs.json").write_text(json.dumps(configs), encoding="utf-8")
         program = (sys.executable, str(self.path / "stub.py"))
         places = {"data": str(self.path / "data")}
-        return Queue(rows, seeds=seeds, places=places, out=self.path / "out", program=program)
+        out = self.path / "out"
+        return Queue(rows, seeds=seeds, places=places, out=out, is_check=is_check, program=program)
 
     def work(self, patterns: str = "*", *, processes: int = 2, hours: float | None = None) -> list[Progress]:
         return list(self.queue(patterns).work(processes=processes, hours=hours))
@@ -155,6 +157,41 @@ def test_every_finished_run_leaves_a_record_and_is_not_run_again(place: Place) -
     assert sorted(place.calls()) == ["base seed1", "base seed2", "wide seed1"]
     again = place.queue("base,wide")
     assert (again.jobs, again.num_finished) == ([], 3)
+
+
+def test_recorded_runs_are_checked_beside_their_records(
+    place: Place, call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert place.queue("base", is_check=True).jobs == [], "nothing is recorded yet"
+    place.work("base")
+    base, *_ = place.rows("base")
+    before = base.records.read_bytes()
+    ended = list(place.queue("base", is_check=True).work())
+    assert [progress.check and progress.check.differences for progress in ended] == [(), ()]
+    stub = place.path / "stub.py"
+    stub.write_text(STUB.replace("i < seed", "i < seed - 1").replace("seed / 4", "(seed - 1) / 4"), encoding="utf-8")
+    ended = list(place.queue("base", [2], is_check=True).work())
+    assert [progress.check and progress.check.differences for progress in ended] == [
+        ("accuracy 0.5 on record, 0.25 now", "other answers to 1 of 4 examples")
+    ]
+    assert base.records.read_bytes() == before
+    checks = [json.loads(line) for line in (base.folder / "checks.jsonl").read_text(encoding="utf-8").splitlines()]
+    assert [(line["seed"], len(line["differences"])) for line in checks] == [(1, 0), (2, 0), (2, 2)]
+    assert [has_drifted(base, [record]) for record in read_records(base)] == [False, True]
+
+
+def test_a_change_in_the_last_bits_of_training_is_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:
+    place.work("wide")
+    (record,) = read_records(*place.rows("wide"))
+    assert record.processor_seconds is not None
+    assert record.step == golden_step(*place.rows("wide"))
+    assert place.queue("wide").drifted == []
+    step = {"norm": record.step["norm"] * (1 + 1e-7), "bits": "0"}  # type: ignore[index]
+    monkeypatch.setattr("structattn_papers.reproduction.queue.golden_step", lambda row: step)
+    for machine, count in (("another processor", 0), (processor(), 1)):
+        monkeypatch.setattr("structattn_papers.reproduction.queue.processor", lambda machine=machine: machine)
+        assert len(place.queue("wide").drifted) == count
+    assert place.queue("wide").jobs == [], "an hour is not spent on a last bit unless it is asked for"
 
 
 def test_a_record_is_of_the_test_data_where_a_run_has_any(place: Place) -> None:
@@ -470,7 +507,7 @@ def test_a_golden_output_changes_with_the_model_only() -> None:
 
 
 def test_a_golden_output_leaves_every_random_state_of_its_caller(monkeypatch: pytest.MonkeyPatch) -> None:
-    def seeding(row: Row) -> list[float]:
+    def seeding(row: Row, measure: object) -> list[float]:
         np.random.seed(5)  # as torch.manual_seed does those of all devices
         return []
 
@@ -509,6 +546,7 @@ def test_every_kind_of_model_has_a_golden_output_of_its_own(
     state = torch.get_rng_state()
     found = golden_output(row)
     assert found is not None
+    assert golden_step(row) == golden_step(row)
     assert all(math.isfinite(value) for value in found)
     assert min(found[:2]) > 0, "a loss, and a gradient"
     assert same_output(golden_output(row), found)

@@ -1,5 +1,6 @@
 """Tables of pages from records: their cells, their marks, and the pages as they stand."""
 
+import dataclasses
 import json
 import re
 from collections.abc import Callable, Sequence
@@ -12,10 +13,12 @@ import yaml
 from repository import ROOT
 from structattn.errors import ConfigError
 from structattn_papers.reproduction import Evidence, Row, all_rows, generated_pages
+from structattn_papers.reproduction.checks import append_check, check
+from structattn_papers.reproduction.figures import DRIFTED, LEGENDS, OLDER
 from structattn_papers.reproduction.golden import golden_output
 from structattn_papers.reproduction.published import reproduction_page
 from structattn_papers.reproduction.records import Record, append_record, read_records
-from structattn_papers.reproduction.tables import LEGEND, read_tables
+from structattn_papers.reproduction.tables import read_tables
 
 pytestmark = pytest.mark.integration
 
@@ -123,10 +126,23 @@ def test_a_row_whose_model_has_changed_is_marked_until_it_is_run_again(papers: P
     rows = {**ROWS, "tree": {"command": "train", "options": {**OPTIONS, "options.dropout": 0.7}}}
     (papers / "mine" / "rows.yaml").write_text(yaml.safe_dump(rows, sort_keys=False), encoding="utf-8")
     assert "**62.5** (1) † |" in page(papers)
-    assert LEGEND in page(papers)
+    assert LEGENDS[OLDER] in page(papers)
     add(papers, "tree", {1: (0.75, 2.0)})
     assert "**75.0** (1) |" in page(papers)
-    assert LEGEND not in page(papers)
+    assert LEGENDS[OLDER] not in page(papers)
+
+
+def test_a_row_that_no_longer_gives_its_record_is_marked_until_it_is_recorded_again(papers: Path) -> None:
+    tree = all_rows(papers)["mine/tree"]
+    (record,) = read_records(tree)
+    same = dataclasses.replace(record, version="1", seconds=9.0)
+    other = dataclasses.replace(same, metrics={"accuracy": 0.5, "loss": 2.0})
+    for again, is_marked in ((same, False), (other, True), (same, False), (other, True)):
+        append_check(tree, check(tree, record, again))
+        assert ("62.5** (1) ‡ |" in page(papers)) == (LEGENDS[DRIFTED] in page(papers)) == is_marked
+    append_record(tree, other)
+    assert "50.0 (1) |" in page(papers)
+    assert LEGENDS[DRIFTED] not in page(papers)
 
 
 def test_a_changed_golden_output_alone_is_a_changed_model(papers: Path) -> None:

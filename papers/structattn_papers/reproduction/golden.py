@@ -2,16 +2,18 @@
 
 The encoder, the classifier and the loss of the row are built with a fixed seed for a fixed vocabulary of random
 vectors, and applied to two fixed examples with trees. A pretrained backbone is replaced by a small random one, and
-heads that another row trains by random ones. A record keeps the numbers of the time when it was made.
+heads that another row trains by random ones. A record keeps the numbers of the time when it was made, and the gradients
+of one step of training, whose last bits change long before the numbers do.
 """
 
 import contextlib
 import functools
+import hashlib
 import json
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from structattn.encoders.encoder_table import needs_backbone
 from structattn.errors import ConfigError
@@ -24,11 +26,16 @@ from structattn_papers.reproduction.rows import Row
 if TYPE_CHECKING:
     from torch import Tensor, nn
 
+_Value = TypeVar("_Value")
+Run = Callable[[], "tuple[Tensor, object]"]
+Measure = Callable[["nn.Module", Run, "Iterable[nn.Parameter]"], _Value]
+
 DIM = 48
 """Width of the random word vectors that replace those read from a file."""
 
 _SEED = 7
 _TOLERANCE = 1e-4
+_STEP_TOLERANCE = 1e-6
 _SHOWN = 6
 
 
@@ -43,6 +50,35 @@ def golden_output(row: Row) -> list[float] | None:
         ConfigError: if the row names no encoder.
         MissingExtra: if the row has a backbone and transformers is not installed.
     """
+    return _measured(row, _numbers)
+
+
+def golden_step(row: Row) -> dict[str, Any] | None:
+    """The gradients of one training step on the fixed examples.
+
+    Returns:
+        ``norm``, and ``bits``, a hash that is the same only on the same processor; ``None`` where there is no golden
+        output.
+    """
+    return _measured(row, _step)
+
+
+def same_step(first: Mapping[str, Any] | None, second: Mapping[str, Any] | None, *, same_machine: bool) -> bool:
+    """Whether two training steps are the same: to the bit on one machine, elsewhere to 1e-6; unknown ones are.
+
+    Example:
+        >>> steps = {"norm": 2.0, "bits": "a1"}, {"norm": 2.0000001, "bits": "b2"}
+        >>> same_step(*steps, same_machine=True), same_step(*steps, same_machine=False)
+        (False, True)
+    """
+    if first is None or second is None:
+        return True
+    if same_machine:
+        return bool(first["bits"] == second["bits"])
+    return math.isclose(first["norm"], second["norm"], rel_tol=_STEP_TOLERANCE)
+
+
+def _measured(row: Row, measure: Measure[_Value]) -> _Value | None:
     made = _MAKERS.get(row.command)
     if made is None:
         return None
@@ -58,7 +94,8 @@ def golden_output(row: Row) -> list[float] | None:
 
     with preserved_randomness():
         torch.manual_seed(_SEED)
-        return made(row)
+        value: _Value = made(row, measure)
+        return value
 
 
 def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -> bool:
@@ -76,7 +113,7 @@ def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -
     )
 
 
-def _of_training(row: Row) -> list[float]:
+def _of_training(row: Row, measure: Measure[_Value]) -> _Value:
     config = row.config()
     data, embedder = config["data"], config["embedder"]
     has_encoder = get_task(config["task"]).answer != "facts"
@@ -85,23 +122,25 @@ def _of_training(row: Row) -> list[float]:
     made_of["embedder"] = {"dim": DIM} if data["vectors"] is not None and not is_backbone else embedder
     made_of |= {name: data[name] for name in ("trees", "unary", "tree_seed", "phrases", "lowercase")}
     # Rows that differ only in training or data often share one model, whose numbers are computed once.
-    return _of_model(config["task"], json.dumps(made_of), json.dumps(_heads_of(row)) if is_backbone else None)
+    heads = json.dumps(_heads_of(row)) if is_backbone else None
+    value: _Value = _of_model(config["task"], json.dumps(made_of), heads, measure)
+    return value
 
 
 @functools.cache
-def _of_model(task: str, made_of: str, heads: str | None) -> list[float]:
-    """The numbers of a task's model, on a backbone and with its heads if ``heads`` is not ``None``."""
+def _of_model(task: str, made_of: str, heads: str | None, measure: Measure[_Value]) -> _Value:
+    """What is measured of a task's model, on a backbone and with its heads if ``heads`` is not ``None``."""
     described = json.loads(made_of)
     if heads is None:
-        return _of_task(get_task(task), described)
+        return _of_task(get_task(task), described, measure)
     with golden_backbone(json.loads(heads)) as (folder, adapter):
         described["embedder"]["folder"] = folder
         if adapter is not None:
             described["options"]["adapter"] = adapter
-        return _of_task(get_task(task), described)
+        return _of_task(get_task(task), described, measure)
 
 
-def _of_task(task: Task, made_of: Mapping[str, Any]) -> list[float]:
+def _of_task(task: Task, made_of: Mapping[str, Any], measure: Measure[_Value]) -> _Value:
     import torch
 
     from structattn.data import PhraseTrees
@@ -121,14 +160,17 @@ def _of_task(task: Task, made_of: Mapping[str, Any]) -> list[float]:
     )
     examples = golden_examples(task, has_syntax=bool(made_of["options"].get("num_labels")))
     torch.manual_seed(_SEED)
-    model = model_class(task).from_examples(task, model_config, examples, sentences=examples).eval()
+    model = model_class(task).from_examples(task, model_config, examples, sentences=examples)
     batch = model.collate(examples)
-    with torch.enable_grad():
+
+    def run() -> "tuple[Tensor, object]":
         scores = model(batch)
-        return _numbers(model.loss_of(scores, batch), scores, model.parameters())
+        return model.loss_of(scores, batch), scores
+
+    return measure(model, run, model.parameters())
 
 
-def _of_questions(row: Row) -> list[float]:
+def _of_questions(row: Row, measure: Measure[_Value]) -> _Value:
     import torch
 
     from structattn_papers.questions.question_answering import Question, make_windows
@@ -142,11 +184,15 @@ def _of_questions(row: Row) -> list[float]:
         model, tokenizer = build_model(QuestionRun("train", "dev", folder, "out", adapter=adapter, **chosen))
         question = Question("who sees the dog", "the old dog saw cats and cats see the dog", ("cats",), (25,))
         windows = make_windows([question], tokenizer, max_length=config["max_length"], stride=config["stride"])
-        output = model.eval()(**windows.inputs, start_positions=windows.starts, end_positions=windows.ends)
-        return _numbers(output.loss, output.start_logits, model.parameters())
+
+        def run() -> "tuple[Tensor, object]":
+            output = model(**windows.inputs, start_positions=windows.starts, end_positions=windows.ends)
+            return output.loss, output.start_logits
+
+        return measure(model, run, model.parameters())
 
 
-def _of_heads(row: Row) -> list[float]:
+def _of_heads(row: Row, measure: Measure[_Value]) -> _Value:
     import torch
 
     from structattn.backbones import HydraConfig, HydraModel, PretrainedBackbone
@@ -156,16 +202,19 @@ def _of_heads(row: Row) -> list[float]:
     with golden_backbone() as (folder, _):
         backbone = PretrainedBackbone.from_folder(folder, is_frozen=True)
         torch.manual_seed(_SEED)
-        hydra = HydraModel(backbone.model, HydraConfig(**row.config()["heads"])).eval()
+        hydra = HydraModel(backbone.model, HydraConfig(**row.config()["heads"]))
         reader = backbone_below(backbone, hydra.hydra_config)
         batches = RelationBatches(golden_treebank(), reader, hydra.hydra_config)
         subwords = batches.batch([0, 1])
-        states = batches.states(subwords)
-        loss = heads_loss(hydra.hydra.heads, hydra.hydra_config, subwords, states)
-        return _numbers(loss, states, hydra.hydra.heads.parameters())
+
+        def run() -> "tuple[Tensor, object]":
+            states = batches.states(subwords)
+            return heads_loss(hydra.hydra.heads, hydra.hydra_config, subwords, states), states
+
+        return measure(hydra, run, hydra.hydra.heads.parameters())
 
 
-def _of_parser(row: Row) -> list[float]:
+def _of_parser(row: Row, measure: Measure[_Value]) -> _Value:
     from structattn.parsing.tree_parser import build_parser
 
     config, treebank = row.config(), golden_treebank()
@@ -178,13 +227,17 @@ def _of_parser(row: Row) -> list[float]:
             scorer=config["scorer"],
             parser={name: config[name] for name in ("trees", "loss")},
             min_count=1,
-        ).eval()
+        )
         batch = parser.collate(treebank)
-        scores = parser(batch.inputs)
-        return _numbers(parser.loss_of(scores, batch), scores, parser.parameters())
+
+        def run() -> "tuple[Tensor, object]":
+            scores = parser(batch.inputs)
+            return parser.loss_of(scores, batch), scores
+
+        return measure(parser, run, parser.parameters())
 
 
-_MAKERS: Mapping[str, Callable[[Row], list[float]]] = {
+_MAKERS: Mapping[str, Callable[..., Any]] = {
     "train": _of_training,
     "squad": _of_questions,
     "hydra pretrain": _of_heads,
@@ -210,12 +263,35 @@ def _rows_of(file: Path, changed: int) -> Mapping[str, Row]:
     return read_rows(file)
 
 
-def _numbers(loss: "Tensor", scores: object, parameters: "Iterable[nn.Parameter]") -> list[float]:
+def _numbers(module: "nn.Module", run: Run, parameters: "Iterable[nn.Parameter]") -> list[float]:
     import torch
 
-    trained = [one for one in parameters if one.requires_grad]
-    gradient = torch.autograd.grad(loss, trained, allow_unused=True)
-    norm = torch.stack([one.norm() for one in gradient if one is not None]).norm()
+    module.eval()
+    loss, scores, gradients = _gradients(run, parameters)
+    norm = torch.stack([gradient.norm() for gradient in gradients]).norm()
     shown = scores.detach().flatten() if isinstance(scores, torch.Tensor) else torch.zeros(0)
     shown = shown[torch.linspace(0, len(shown) - 1, min(_SHOWN, len(shown))).long()]
     return [float(f"{value:.5g}") for value in (loss.item(), norm.item(), *shown.tolist())]
+
+
+def _step(module: "nn.Module", run: Run, parameters: "Iterable[nn.Parameter]") -> dict[str, Any]:
+    import torch
+
+    module.train()
+    torch.manual_seed(_SEED)
+    _, _, gradients = _gradients(run, parameters)
+    digest = hashlib.sha256()
+    for gradient in gradients:
+        digest.update(gradient.contiguous().cpu().numpy().tobytes())
+    norm = torch.stack([gradient.double().norm() for gradient in gradients]).norm()
+    return {"norm": float(f"{norm.item():.9g}"), "bits": digest.hexdigest()[:16]}
+
+
+def _gradients(run: Run, parameters: "Iterable[nn.Parameter]") -> "tuple[Tensor, object, list[Tensor]]":
+    import torch
+
+    with torch.enable_grad():
+        loss, scores = run()
+    trained = [parameter for parameter in parameters if parameter.requires_grad]
+    gradients = torch.autograd.grad(loss, trained, allow_unused=True)
+    return loss, scores, [gradient for gradient in gradients if gradient is not None]

@@ -36,11 +36,11 @@ from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
 from structattn.options.checking import suggest
 from structattn_papers.reproduction.claims import CLAIM_KEYS, WORDS, claim_table, judge
-from structattn_papers.reproduction.figures import OLDER, Figure, figure
+from structattn_papers.reproduction.figures import Figure, figure, legend, marks_of
 from structattn_papers.reproduction.intervals import half_width, interval, seed_interval, seed_means
 from structattn_papers.reproduction.reading import MAX_VALUES
 from structattn_papers.reproduction.records import ANSWERED, Recorded
-from structattn_papers.reproduction.tables import LEGEND, NONE, Evidence
+from structattn_papers.reproduction.tables import NONE, Evidence
 
 PUBLISHED = "published.yaml"
 MARGINS: Mapping[str, float] = {
@@ -95,14 +95,12 @@ class Verdict:
         note: what was tried, which data are missing, how many seeds would settle it, where it is drawn.
         value: our value as it is printed, with its deviation and seeds.
         interval: its 95 % interval.
-        is_older: whether its records are older than the row.
     """
 
     name: str
     note: str = ""
     value: str = NONE
     interval: str = NONE
-    is_older: bool = False
 
 
 @dataclass(frozen=True)
@@ -149,7 +147,7 @@ def verdict(entry: Mapping[str, Any], evidence: Evidence, place: str) -> Verdict
     value = measured.figure.text(digits)
     if entry.get("beside") and (beside := _measure({**entry, "metric": entry["beside"]}, evidence, place)) is not None:
         value += f" / {beside.figure.text(digits)}"
-    return Verdict(name, note, value, text, measured.figure.is_older)
+    return Verdict(name, note, value, text)
 
 
 def _measure(entry: Mapping[str, Any], evidence: Evidence, place: str) -> _Measured | None:
@@ -160,8 +158,7 @@ def _measure(entry: Mapping[str, Any], evidence: Evidence, place: str) -> _Measu
         values = seed_means(rows, metric)
         if not values:
             return None
-        is_older = any(row is not None and row.is_older for row in rows)
-        shown = Figure(tuple(value * scale for value in values), None, is_older)
+        shown = Figure(tuple(value * scale for value in values), None, marks_of(rows))
         return _Measured(shown, seed_interval(shown.values), None)
     result = rows[0]
     alone = figure(result, metric, scale)
@@ -317,7 +314,7 @@ def _table(table: Mapping[str, Any], results: Sequence[tuple[Mapping[str, Any], 
     text += ["\n".join(drawn)] if drawn else []
     text += [f"Quoted by the paper: {'; '.join(quoted)}."] if quoted else []
     text += [f"Not listed: {table['missing']}."] if table.get("missing") else []
-    return "\n\n".join([*text, LEGEND] if any(OLDER in line for line in lines) else text)
+    return "\n\n".join([*text, *legend("\n".join(lines))])
 
 
 def _line(entry: Mapping[str, Any], result: Verdict, shared: str | None) -> str:

@@ -1,6 +1,7 @@
 """A queue of runs: one process each, several at a time, interruptible at any moment, with the estimated time left."""
 
 import contextlib
+import dataclasses
 import os
 import signal
 import subprocess
@@ -15,8 +16,17 @@ from statistics import mean
 from structattn.errors import StructAttnError
 from structattn.files.json_yaml import read_yaml
 from structattn.training import RunFolder
-from structattn_papers.reproduction.golden import golden_output
-from structattn_papers.reproduction.records import Record, append_record, is_present, read_records, record_of
+from structattn_papers.reproduction.checks import Check, append_check, check
+from structattn_papers.reproduction.golden import golden_output, golden_step, same_step
+from structattn_papers.reproduction.records import (
+    Record,
+    append_record,
+    code_version,
+    is_present,
+    processor,
+    read_records,
+    record_of,
+)
 from structattn_papers.reproduction.rows import Row
 from structattn_papers.reproduction.studies import record_of_study
 
@@ -44,6 +54,7 @@ class Progress:
     Attributes:
         job: the job that has ended.
         record: its record; ``None`` if it failed, or wrote a file.
+        check: it beside its record on file, in a queue that checks.
         failure: why it failed.
         done: number of runs that have ended.
         total: number of runs in the queue.
@@ -56,6 +67,7 @@ class Progress:
     done: int
     total: int
     left: float | None
+    check: Check | None = None
 
 
 class Queue:
@@ -64,8 +76,11 @@ class Queue:
     An interrupted run is resumed; a finished one is only recorded. A run is repeated if its row's configuration or
     golden output has changed since it was recorded.
 
+    A queue that checks runs the recorded runs again, in folders of their own, and leaves the records as they are.
+
     Attributes:
         jobs: the runs that are left to do.
+        drifted: recorded runs whose model takes another training step now, in its last bits at least.
         num_finished: number of runs that are recorded.
         waiting: rows whose options a study has yet to choose; a queue that is made after the study has them among its
             jobs.
@@ -76,6 +91,7 @@ class Queue:
             their own, as the other rows use one choice or one folder.
         places: the folder of each place.
         out: folder for all run folders.
+        is_check: whether recorded runs are run again, rather than those without a record.
         program: the command that runs this package.
 
     Raises:
@@ -89,27 +105,37 @@ class Queue:
         seeds: Sequence[int] | None,
         places: Mapping[str, str],
         out: str | os.PathLike[str],
+        is_check: bool = False,
         program: Sequence[str] = (sys.executable, "-m", "structattn"),
     ) -> None:
         self._program = list(program)
-        self._out = Path(out).absolute()
+        # Runs that were checked with one version are no check of the next.
+        self._out = Path(out).absolute() / (f"check-{code_version().replace(' ', '-')}" if is_check else "")
+        self._is_check = is_check
         self._places = {name: os.path.abspath(path) for name, path in places.items()}
         self._rows = list(rows)
+        self._usage: dict[Job, float] = {}
+        self._is_whole: dict[Job, bool] = {}
+        self.drifted: list[Job] = []
         self.waiting = [row for row in rows if row.waits_for is not None]
-        rows = [row for row in rows if row.waits_for is None]
+        rows = [row for row in rows if row.waits_for is None and not (is_check and row.space is not None)]
         for row in rows:
             row.words(self._places_of(row))
         self._golden = {str(row): golden_output(row) for row in rows}
+        self._steps = {str(row): golden_step(row) for row in rows}
         self._seconds = {str(row): [record.seconds for record in read_records(row)] for row in rows}
         self.jobs: list[Job] = []
         self.num_finished = 0
         for row in rows:
             for seed in self._seeds_of(row, seeds):
                 job = Job(row, seed)
-                if self._is_recorded(job):
-                    self.num_finished += 1
-                else:
+                record = self._record_on_file(job)
+                if record is not None and not self._takes_step(record, row):
+                    self.drifted.append(job)
+                if self._is_to_do(job, record):
                     self.jobs.append(job)
+                else:
+                    self.num_finished += 1
 
     def work(self, *, processes: int = 1, hours: float | None = None) -> Iterator[Progress]:
         """Run the jobs of the queue.
@@ -145,14 +171,19 @@ class Queue:
                 time.sleep(_PAUSE)
                 if interruptions:
                     raise KeyboardInterrupt
-                for job in [job for job, process in running.items() if process.poll() is not None]:
+                for job in [job for job, process in running.items() if self._has_ended(job, process)]:
                     code = running.pop(job).returncode
                     done += 1
-                    record, failure = self._collect(job, code)
+                    record, checked, failure = self._collect(job, code)
                     if failure is not None and job.seed in (None, *job.row.seeds[:1]):
                         failed.add(str(job.row))  # Other rows read the first seed's folder.
                     left = self._left(waiting, running, processes)
-                    yield Progress(job, record, failure, done, len(self.jobs), left)
+                    yield Progress(job, record, failure, done, len(self.jobs), left, checked)
+
+    @property
+    def seconds(self) -> float | None:
+        """Estimated seconds of one core for all jobs; ``None`` if no run of these rows is recorded."""
+        return self._left(self.jobs, {}, 1)
 
     def folder(self, job: Job) -> Path:
         """The run folder of a job; the folder of the row itself if it writes a file."""
@@ -175,14 +206,29 @@ class Queue:
             return [None]
         return row.seeds if seeds is None or row.space is not None or self._is_needed(row) else seeds
 
-    def _is_recorded(self, job: Job) -> bool:
-        if job.row.writes is not None:
-            return (self.folder(job) / job.row.writes).is_file()
+    def _record_on_file(self, job: Job) -> Record | None:
+        """The latest record of a run with the row's present configuration and model."""
         golden = self._golden[str(job.row)]
-        is_needed = self._is_needed(job.row)
-        return any(
-            record.seed == job.seed and is_present(record, job.row, golden) for record in read_records(job.row)
-        ) and (not is_needed or RunFolder(self.folder(job)).is_finished)
+        records = [record for record in read_records(job.row) if record.seed == job.seed]
+        return next((record for record in reversed(records) if is_present(record, job.row, golden)), None)
+
+    def _is_to_do(self, job: Job, record: Record | None) -> bool:
+        if job.row.writes is not None:
+            return not (self.folder(job) / job.row.writes).is_file()
+        is_missing = self._is_needed(job.row) and not RunFolder(self.folder(job)).is_finished
+        return is_missing or (record is None) is not self._is_check
+
+    def _takes_step(self, record: Record, row: Row) -> bool:
+        same_machine = processor() in record.machine
+        return same_step(record.step, self._steps[str(row)], same_machine=same_machine)
+
+    def _has_ended(self, job: Job, process: "subprocess.Popen[bytes]") -> bool:
+        """Whether a process has ended, and what it cost the processor."""
+        ended, status, usage = os.wait4(process.pid, os.WNOHANG)
+        if ended:
+            process.returncode = os.waitstatus_to_exitcode(status)
+            self._usage[job] = round(usage.ru_utime + usage.ru_stime, 1)
+        return bool(ended)
 
     def _start(self, job: Job) -> subprocess.Popen[bytes]:
         folder = self.folder(job)
@@ -195,7 +241,9 @@ class Queue:
             # A study resumes by itself.
             words += ["--seed", str(job.seed), "--out", str(folder)]
         else:
-            words += ["--seed", str(job.seed), "--out", str(folder), *self._again(job, places)]
+            again = self._again(job, places)
+            words += ["--seed", str(job.seed), "--out", str(folder), *again]
+            self._is_whole[job] = again != ["--resume"]
         folder.parent.mkdir(parents=True, exist_ok=True)
         with open(self._log(job), "wb") as log:
             # A session of its own, so that an interruption reaches the run only from this process, and only once.
@@ -214,25 +262,40 @@ class Queue:
             return []
         is_same = job.row.digest_of(read_yaml(folder.config), places) == job.row.digest
         # A finished run whose record is older than the model must be repeated.
-        is_older = folder.is_finished and any(record.seed == job.seed for record in read_records(job.row))
+        # Nor does a check with uncommitted changes say which ones it was made with.
+        is_older = folder.is_finished and (
+            code_version().endswith("+")
+            if self._is_check
+            else any(record.seed == job.seed for record in read_records(job.row))
+        )
         return ["--resume"] if is_same and not is_older else ["--overwrite"]
 
-    def _collect(self, job: Job, code: int) -> tuple[Record | None, str | None]:
+    def _collect(self, job: Job, code: int) -> tuple[Record | None, Check | None, str | None]:
         if code != 0:
-            return None, _last_line(self._log(job)) or f"ended with code {code}"
+            return None, None, _last_line(self._log(job)) or f"ended with code {code}"
         if job.seed is None:
-            return None, None
+            return None, None, None
         folder, places = self.folder(job), self._places_of(job.row)
         try:
             if job.row.space is not None:
                 record = record_of_study(job.row, job.seed, folder, places=places)
             else:
-                record = record_of(job.row, job.seed, folder, places=places, golden=self._golden[str(job.row)])
+                record = dataclasses.replace(
+                    record_of(job.row, job.seed, folder, places=places),
+                    processor_seconds=self._usage[job] if self._is_whole[job] else None,
+                    golden=self._golden[str(job.row)],
+                    step=self._steps[str(job.row)],
+                )
         except StructAttnError as error:
-            return None, str(error)
-        append_record(job.row, record)
+            return None, None, str(error)
+        checked = None
+        if not self._is_check:
+            append_record(job.row, record)
+        elif (before := self._record_on_file(job)) is not None:
+            checked = check(job.row, before, record)
+            append_check(job.row, checked)
         self._seconds[str(job.row)].append(record.seconds)
-        return record, None
+        return record, checked, None
 
     def _left(
         self, waiting: Sequence[Job], running: Mapping[Job, subprocess.Popen[bytes]], processes: int

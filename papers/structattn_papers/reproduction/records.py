@@ -60,6 +60,8 @@ class Record:
         counts: for metrics that are computed from counts, such as BLEU, the counts of each example, ``packed``.
         predictions: hash of the file of predictions.
         values: the value that a study has chosen for each option of its space.
+        processor_seconds: seconds of the processor, of all threads; ``None`` if the run was resumed.
+        step: the gradients of one training step at that time, see ``golden_step``.
     """
 
     seed: int
@@ -80,6 +82,8 @@ class Record:
     counts: Mapping[str, str] | None = None
     predictions: str | None = None
     values: Mapping[str, Any] | None = None
+    processor_seconds: int | float | None = None
+    step: Mapping[str, Any] | None = None
 
     @property
     def is_right(self) -> np.ndarray | None:
@@ -104,11 +108,13 @@ class Recorded:
         row: the row.
         records: one for each seed, in the order of the seeds.
         is_older: whether they were made with another configuration or model than the row has now.
+        has_drifted: whether one was run again since with another result.
     """
 
     row: Row
     records: tuple[Record, ...]
-    is_older: bool
+    is_older: bool = False
+    has_drifted: bool = False
 
     def values(self, metric: str) -> list[int | float]:
         """A metric for each seed that has it."""
@@ -183,10 +189,14 @@ def append_record(row: Row, record: Record) -> None:
 
     A whole line is kept even if an editor left out the line break at its end.
     """
-    row.records.parent.mkdir(parents=True, exist_ok=True)
-    values = {name: value for name, value in dataclasses.asdict(record).items() if value is not None}
+    append_line(row.records, {name: value for name, value in dataclasses.asdict(record).items() if value is not None})
+
+
+def append_line(path: Path, values: Mapping[str, Any]) -> None:
+    """Add a JSON line to a file, in place of the part of a line that a killed process left."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     line = json.dumps(values, ensure_ascii=False) + "\n"
-    with open(row.records, "a+b") as stream:
+    with open(path, "a+b") as stream:
         fcntl.flock(stream, fcntl.LOCK_EX)
         stream.seek(0)
         written = stream.read()
@@ -208,7 +218,7 @@ def _is_json(text: bytes) -> bool:
     return True
 
 
-def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], golden: Sequence[float] | None) -> Record:
+def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str]) -> Record:
     """The record of a finished run.
 
     Args:
@@ -216,7 +226,6 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
         seed: its seed.
         path: its run folder.
         places: the path of each place.
-        golden: the golden output of the row.
 
     Raises:
         ConfigError: if the folder contains a run with another configuration than the row's.
@@ -235,7 +244,6 @@ def record_of(row: Row, seed: int, path: Path, *, places: Mapping[str, str], gol
         split=_test_split(config) if tested else common.split,
         metrics=metrics,
         seconds=round(float(result.get("seconds", 0.0)), 1),
-        golden=golden,
         predictions=None if file is None else hashlib.sha256(file.read_bytes()).hexdigest()[:16],
         **_answers(file, metrics),
     )

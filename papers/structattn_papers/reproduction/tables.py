@@ -14,6 +14,7 @@ A cell is ``mean ± standard deviation (number of seeds)``; for cross-validation
 folds. Rows of a table without any record are left out, so that no generated table contains results without a record.
 """
 
+import dataclasses
 import os
 import re
 from collections.abc import Iterator, Mapping, Sequence
@@ -25,15 +26,15 @@ from typing import Any
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
 from structattn.options.checking import suggest
+from structattn_papers.reproduction.checks import has_drifted
 from structattn_papers.reproduction.curves import learning_curve
 from structattn_papers.reproduction.differences import can_be_resampled, difference_lines, seed_difference_lines
-from structattn_papers.reproduction.figures import OLDER, Figure, figure
+from structattn_papers.reproduction.figures import Figure, figure, legend
 from structattn_papers.reproduction.golden import golden_output
 from structattn_papers.reproduction.reading import MAX_VALUES, all_rows
 from structattn_papers.reproduction.records import Recorded, read_records, recorded
 from structattn_papers.reproduction.rows import Row
 
-LEGEND = f"{OLDER} recorded with an earlier version of the model or its settings, and not run again yet."
 NONE = "–"
 """The text of a cell without a record."""
 
@@ -71,8 +72,12 @@ class Evidence:
         row = self.row(name, asked_by)
         if name not in self._known:
             # A golden output takes time, and most rows have nothing to compare it with.
-            self._known[name] = recorded(row, golden_output(row)) if read_records(row) else None
+            self._known[name] = self._read(row) if read_records(row) else None
         return self._known[name]
+
+    def _read(self, row: Row) -> Recorded:
+        result = recorded(row, golden_output(row))
+        return dataclasses.replace(result, has_drifted=has_drifted(row, result.records))
 
 
 @dataclass(frozen=True)
@@ -139,14 +144,13 @@ class Table:
         ]
         first, *others = zip(titles, *rows, strict=True) if self.transposed else (titles, *rows)
         text = "\n".join(_lines([first, ["---"] * len(first), *others]))
-        is_older = any(one is not None and one.is_older for _, figures in shown for one in figures)
         differences = self._differences([line for line, _ in shown], evidence)
         picture = (
             []
             if self.curve is None
             else [f"![{self.curve['title']}]({os.path.relpath(self.curve['file'], Path(self.page).parent)})"]
         )
-        return "\n\n".join([*picture, text, *([LEGEND] if is_older else []), *differences])
+        return "\n\n".join([*picture, text, *legend(text), *differences])
 
     def picture(self, evidence: Evidence) -> str | None:
         """The picture of the table, an SVG; ``None`` if it has none, or nothing to show."""
