@@ -28,6 +28,7 @@ from structattn.backbones.head_evaluation import RelationReport
 from structattn.cli import arguments, main, program, terminal_tables
 from structattn.cli.train_command import command as train_command
 from structattn.errors import ConfigError
+from structattn.files.markdown import align_columns
 from structattn.options.checking import parse_seeds
 from structattn.tasks import TASKS
 from structattn.training.parser_config import parser_optimization
@@ -159,7 +160,7 @@ def test_the_tab_key_completes_commands_options_and_values(line: str, tmp_path: 
 
 
 def test_tables_for_a_terminal() -> None:
-    assert terminal_tables.format_table(["encoder", "accuracy"], [["ms_san", "0.91"], ["disan", "0.9"]]) == [
+    assert align_columns(["encoder", "accuracy"], [["ms_san", "0.91"], ["disan", "0.9"]]) == [
         "encoder  accuracy",
         "ms_san       0.91",
         "disan         0.9",
@@ -408,7 +409,7 @@ MISTAKES = {
     "no run to compare": (["compare", "{run}", "{corpus}/nowhere"], "nowhere is not a run folder and contains none"),
     "a number of flips": (
         ["compare", "{run}", "{run}", "--flips", "10"],
-        "--flips: expected a file that ends in .html, got '10'; --examples says how many to print",
+        "--flips: expected a file that ends in .html, got '10'",
     ),
     "the format of no data": (
         ["compare", "{run}", "{run}", "--data_format", "csv"],
@@ -530,15 +531,23 @@ def test_bad_seeds(text: str) -> None:
 # eval and predict
 
 
-def test_eval_agrees_with_the_run(call: Call, runs: Path, corpus: Path) -> None:
+def test_eval_agrees_with_the_run(call: Call, runs: Path, corpus: Path, tmp_path: Path) -> None:
     before = json.loads((runs / "seed1" / "result.json").read_text(encoding="utf-8"))["metrics"]
     code, out, _ = call("eval", runs / "seed1", "--data", corpus / "dev.txt", "--json")
     values = json.loads(out)
     assert code == 0
     assert values.pop("examples") == 20
+    report = values.pop("report")
     assert values == pytest.approx(before)
-    _, line, _ = call("eval", runs / "seed1", "--data", corpus / "dev.txt", "--format", "labelled")
-    assert line == f"accuracy {before['accuracy']:.4f}  macro_f1 {before['macro_f1']:.4f}\n"
+    assert sum(map(sum, report["confusion"]["counts"])) == 20
+    page = tmp_path / "report.html"
+    _, out, _ = call("eval", runs / "seed1", "--data", corpus / "dev.txt", "--format", "labelled", "--page", page)
+    line, _, *tables = out.splitlines()
+    assert line == f"accuracy {before['accuracy']:.4f}  macro_f1 {before['macro_f1']:.4f}"
+    assert tables[0] == "by class"
+    for written in (page, runs / "seed1" / "plots" / "report.html"):
+        assert written.read_text(encoding="utf-8").count("<svg") == 1
+    assert "### On dev" in (runs / "seed1" / "best" / "README.md").read_text(encoding="utf-8")
 
 
 def test_labels_that_training_never_saw_are_counted_and_named(call: Call, runs: Path, corpus: Path) -> None:
@@ -680,7 +689,7 @@ def test_a_table_of_ones_own(call: Call, tmp_path: Path) -> None:
         "eval", tmp_path / "run", "--data", tmp_path / "other.csv", "--text_column", "text", "--id_column", "text"
     )
     assert code == 0, err
-    assert out == "accuracy 0.0000  macro_f1 0.0000  unseen_labels 1\n"
+    assert out.startswith("accuracy 0.0000  macro_f1 0.0000  unseen_labels 1\n")
     assert "warning: " in err
     assert "1 of 1 examples have labels that are not among the 2 of the training data: 'blue'" in err
 

@@ -80,6 +80,37 @@ def test_compare_by_hand(tmp_path: Path) -> None:
     assert compare(plain, tree, samples=200, seed=1) != result
 
 
+def test_parts_of_the_examples_are_measured_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    data = tmp_path / "dev.csv"
+    lines = ["text,label,shop", "one two,a,x", "one,a,x", f"{'word ' * 12},b,y", "one,b,x"]
+    data.write_text("\n".join(lines) + "\n", encoding="utf-8")
+    first, second = (write_run(tmp_path / name, list("aabb"), list(answers)) for name, answers in
+                     (("disan", "abbb"), ("ms_san", "aaaa")))  # fmt: skip
+    for folder in (first, second):
+        save_config(RunConfig("classification", folder.name, DataConfig(str(data), str(data))), folder / "config.yaml")
+    rows = list(read_json_lines(first / "predictions" / "dev.jsonl"))
+    rows[2]["texts"] = ["word " * 12]
+    write_json_lines(first / "predictions" / "dev.jsonl", rows)
+
+    def parts(by: str) -> dict[str, tuple[int, tuple[float, ...]]]:
+        compared = compare(first, second, by=by, samples=10).parts
+        return {part.value: (part.num_examples, part.means) for part in compared}
+
+    assert parts("class") == {"a": (2, (0.5, 1.0)), "b": (2, (1.0, 0.0))}
+    assert parts("length") == {"0–9 words": (3, (2 / 3, 2 / 3)), "10–19 words": (1, (1.0, 0.0))}
+    assert parts("shop") == {"x": (3, (2 / 3, 2 / 3)), "y": (1, (1.0, 0.0))}
+    assert main(["compare", str(first), str(second), "--by", "shop", "--examples", "0"]) == 0
+    assert "part  examples   disan  ms_san\nx            3  0.6667  0.6667\n" in capsys.readouterr().out
+    with pytest.raises(ParseError, match="expected a column 'sho'"):
+        parts("sho")
+    scores = [write_run(tmp_path / name, [1.0, 2.0], [1.0, 1.0]) for name in ("three", "four")]
+    with pytest.raises(ConfigError, match="by: expected length or a column"):
+        compare(*scores, by="class")
+    kept = [write_run(tmp_path / name, ["a", "b"], ["a", "b"], split="late") for name in ("five", "six")]
+    with pytest.raises(ConfigError, match="give the file as data"):
+        compare(*kept, by="shop", split="late")
+
+
 def test_single_runs_have_no_deviation(tmp_path: Path) -> None:
     one = write_run(tmp_path / "disan", list("ab"), list("ab"))
     (group,) = compare(one).groups

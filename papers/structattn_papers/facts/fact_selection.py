@@ -205,7 +205,7 @@ class FactModel(TaskModel):
         unseen = sum(label not in self._indices for label in gold)
         if unseen:
             metrics["unseen_labels"] = unseen
-        return Evaluation(metrics, tuple(predictions), tuple(gold))
+        return Evaluation(metrics, tuple(predictions), tuple(gold), tuple(examples), self.task)
 
     def _batch(self, examples: Sequence[Example]) -> FactBatch:
         if not examples:

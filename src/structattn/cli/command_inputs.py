@@ -73,6 +73,13 @@ def check_at_least(least: int, **options: float | None) -> None:
             raise ConfigError(f"--{name}: expected at least {least}, got {value}")
 
 
+def check_ending(ending: str, **files: str | None) -> None:
+    """Refuse the name of a file to write that does not end as it should; ``None`` passes."""
+    for name, file in files.items():
+        if file is not None and not file.endswith(ending):
+            raise ConfigError(f"--{name}: expected a file that ends in {ending}, got {file!r}")
+
+
 def check_port(port: int) -> None:
     """Refuse a number that is no port."""
     if not 0 <= port <= 65535:

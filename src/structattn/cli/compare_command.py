@@ -5,10 +5,10 @@ import json as jsonlib
 from collections.abc import Iterator
 from typing import Literal
 
-from structattn.cli.command_inputs import check_at_least, refuse_without
-from structattn.cli.terminal_tables import format_table
+from structattn.cli.command_inputs import check_at_least, check_ending, refuse_without
 from structattn.data.model_card import add_comparison
 from structattn.errors import ConfigError
+from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
 from structattn.inspection.comparison_tables import comparison_table, flips_page, format_answers
 from structattn.options.hardware import Hardware
@@ -28,6 +28,7 @@ def command(
     data: str | None = None,
     data_format: str | None = None,
     parses: str | None = None,
+    by: str | None = None,
     format: Literal["text", "markdown", "latex"] = "text",
     flips: str | None = None,
     examples: int = 10,
@@ -46,6 +47,7 @@ def command(
         data: a file with labels on which the best model of each run makes predictions, in place of those of the run.
         data_format: the data format of that file; recognised from the file by default.
         parses: a CoNLL-U file with trees for the sentences that have none.
+        by: also the metric on each part of the examples: by class, by length, or by the values of a column of the data.
         format: text; or a table for a paper, in markdown or latex (with booktabs).
         flips: an .html file for a page of all examples that one system gets right and the other wrong.
         examples: how many of these examples to print for each pair of systems.
@@ -56,10 +58,7 @@ def command(
         trust_code: import and run an encoder module:function that a run folder names.
         json: print one JSON object, with every flipped example.
     """
-    if flips is not None and not flips.endswith(".html"):
-        raise ConfigError(
-            f"--flips: expected a file that ends in .html, got {flips!r}; --examples says how many to print"
-        )
+    check_ending(".html", flips=flips)
     check_at_least(0, examples=examples)
     if json and format != "text":
         raise ConfigError(f"--format: expected none with --json, got {format}")
@@ -80,6 +79,7 @@ def command(
         data=data,
         data_format=data_format,
         parses=parses,
+        by=by,
         hardware=hardware,
         trust_code=trust_code,
     )
@@ -112,8 +112,13 @@ def _lines(comparison: Comparison, examples: int) -> Iterator[str]:
     rows = [_row(group, difference) for group, difference in zip(compared, comparison.differences, strict=True)]
     # A single group has nothing to be compared with.
     shown = len(header) if rows else 4
-    yield from format_table(header[:shown], [_row(first, None)[:shown], *rows])
+    yield from align_columns(header[:shown], [_row(first, None)[:shown], *rows])
     yield from _selected_runs(comparison)
+    if comparison.parts:
+        names = [group.name for group in comparison.groups]
+        parts = [[part.value, f"{part.num_examples:,}", *map("{:.4f}".format, part.means)] for part in comparison.parts]
+        yield ""
+        yield from align_columns(["part", "examples", *names], parts)
     for difference in comparison.differences:
         yield from _flips(difference, examples)
 
@@ -128,7 +133,7 @@ def _pooled_lines(pooled: Pooled) -> Iterator[str]:
         difference, interval, bootstrap, randomisation = _cells(system.significance)
         each = [f"{value:+.4f}" for value in system.by_data_set.values()]
         rows.append([system.system, *each, difference, interval, bootstrap, f"{system.holm_p:.4f}", randomisation])
-    yield from format_table(header, rows)
+    yield from align_columns(header, rows)
 
 
 def _selected_runs(comparison: Comparison) -> Iterator[str]:
@@ -141,7 +146,7 @@ def _selected_runs(comparison: Comparison) -> Iterator[str]:
             for system, runs, values in rows
         ]
         yield ""
-        yield from format_table(["system", "seeds", *names], shown)
+        yield from align_columns(["system", "seeds", *names], shown)
 
 
 def _row(group: Group, difference: Difference | None) -> list[str]:
@@ -175,7 +180,7 @@ def _flips(difference: Difference, count: int) -> Iterator[str]:
             ]
             for flip in difference.flips[:count]
         ]
-        yield from format_table(header, rows, left=(0, len(header) - 1))
+        yield from align_columns(header, rows, left=(0, len(header) - 1))
 
 
 def _short(text: str) -> str:

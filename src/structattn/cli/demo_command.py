@@ -16,12 +16,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structattn import explorer, inspection, training
-from structattn.cli.terminal_tables import format_table
 from structattn.data import Example
 from structattn.data.generated import agreement_treebank
 from structattn.errors import ConfigError
 from structattn.explorer.explorer_page import embed_explorer
 from structattn.files.json_yaml import read_json_lines
+from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
 from structattn.files.text import check_local
 from structattn.pictures import Series, line_chart, page, table
@@ -69,7 +69,7 @@ def command(*, out: str = "demo", seed: int = 1, minutes: float = 2.0, json: boo
         [trial.encoder, *(f"{accuracy:.1%}" for accuracy in trial.accuracies), f"{trial.seconds:.0f}"]
         for trial in result.trials
     ]
-    yield from format_table(["accuracy with attractors:", *map(str, TESTED_ON), "seconds"], rows)
+    yield from align_columns(["accuracy with attractors:", *map(str, TESTED_ON), "seconds"], rows)
     yield f"the page: {result.page}"
 
 

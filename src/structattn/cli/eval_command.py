@@ -4,8 +4,9 @@ import json as jsonlib
 import logging
 from collections.abc import Iterator
 
-from structattn.cli.command_inputs import check_inputs, resolve_data_config
+from structattn.cli.command_inputs import check_ending, check_inputs, resolve_data_config
 from structattn.cli.terminal_tables import format_metrics
+from structattn.files.replacing import replace_text
 from structattn.options.hardware import Hardware
 from structattn.training.examples import read_labelled
 from structattn.training.kept_predictions import check_split, keep_predictions, warn_if_unfinished
@@ -25,11 +26,12 @@ def command(
     label_column: int | str | None = None,
     id_column: int | str | None = None,
     split: str | None = None,
+    page: str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
-    """Evaluate a trained run on a file.
+    """Evaluate a trained run on a file: its metrics, and a report by class, type of span, relation or score.
 
     Args:
         run: a run folder, or the folder of a saved model.
@@ -44,12 +46,14 @@ def command(
         id_column: the column of ids; by default that of the run's training data, or one of the usual names.
         split: keep the predictions in the run folder under this name, test or any other, for compare --split; those of
             test become the test metrics of the run.
+        page: an .html file for the report as a page, with pictures.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
     if split is not None:
         check_split(run, split)
+    check_ending(".html", page=page)
     check_inputs(run, data, format=format, parses=parses, parser=parser, trust_code=trust_code)
     warn_if_unfinished(run)
     from structattn.training.models import load_task_model
@@ -64,8 +68,16 @@ def command(
     with hardware.autocast():
         evaluation = model.evaluate(examples)
     if split is not None:
-        LOGGER.info("predictions: %s", keep_predictions(run, split, evaluation, examples))
+        LOGGER.info("predictions: %s", keep_predictions(run, split, evaluation))
     if model.find_trees is not None:
         model.find_trees.log(LOGGER, "--parser")
-    metrics = dict(evaluation.metrics)
-    yield jsonlib.dumps({**metrics, "examples": len(examples)}) if json else format_metrics(metrics)
+    metrics, report = dict(evaluation.metrics), evaluation.report()
+    if page is not None:
+        from structattn.inspection.report_page import report_page
+
+        with replace_text(page) as stream:
+            stream.write(report_page({data: report}, f"{run}: {format_metrics(metrics)}"))
+    if json:
+        yield jsonlib.dumps({**metrics, "examples": len(examples), "report": report.to_dict()})
+    else:
+        yield f"{format_metrics(metrics)}\n\n{report}"

@@ -8,7 +8,7 @@ from typing import Literal
 
 from structattn import inspection
 from structattn.cli.command_inputs import check_at_least, check_inputs, refuse_without
-from structattn.cli.terminal_tables import format_table
+from structattn.files.markdown import align_columns
 from structattn.options.hardware import Hardware
 from structattn.pictures import save
 from structattn.pictures.picture_files import choose_format
@@ -63,7 +63,7 @@ def command(
     elif format == "markdown":
         yield from (f"| {' | '.join(line)} |" for line in (header, ["---"] * len(header), *lines))
     else:
-        yield from format_table(header, lines)
+        yield from align_columns(header, lines)
 
 
 def _csv(*values: object) -> str:

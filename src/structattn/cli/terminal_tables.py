@@ -1,26 +1,15 @@
 """Results as tables and lines of figures for a terminal, and as JSON."""
 
 import math
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
+
+from structattn.files.markdown import align_columns
 
 if TYPE_CHECKING:
     from structattn.backbones.head_evaluation import RelationReport
 
 _RELATIONS = ("relation", "MSE", "best constant", "a sentence", "AUC", "spanning tree", "neighbours", "best head")
-
-
-def format_table(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
-    """Lines of a table: the columns ``left``, of names, are flush left, the others flush right."""
-    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
-    filled = [
-        [
-            cell.ljust(width) if column in left else cell.rjust(width)
-            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ]
-        for row in (header, *rows)
-    ]
-    return ["  ".join(cells).rstrip() for cells in filled]
 
 
 def format_metrics(values: Mapping[str, float]) -> str:
@@ -42,7 +31,7 @@ def format_metrics(values: Mapping[str, float]) -> str:
 
 def format_relations(reports: "Mapping[str, RelationReport]") -> list[str]:
     """Lines of a table of what HYDRA heads have learnt, one for each relation."""
-    return format_table(_RELATIONS, [_relation_row(name, report) for name, report in reports.items()])
+    return align_columns(_RELATIONS, [_relation_row(name, report) for name, report in reports.items()])
 
 
 def relation_values(reports: "Mapping[str, RelationReport]") -> dict[str, Any]:

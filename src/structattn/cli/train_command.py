@@ -59,6 +59,7 @@ def command(
     for plan in itertools.chain(*groups):
         if plan.config.out is not None:
             RunFolder(plan.config.out).check_free(plan.config, resume=resume, overwrite=overwrite)
+    from structattn.inspection.report_page import save_report
     from structattn.training.run import run_plan
 
     for group in groups:
@@ -66,6 +67,7 @@ def command(
         for plan in group:
             results.append(run_plan(plan, resume=resume, overwrite=overwrite, trust_code=trust_code))
             if training.is_first_process():
+                save_report(RunFolder(results[-1].folder))
                 yield _json(plan.config, results[-1]) if json else _line(results[-1])
         if len(results) > 1 and training.is_first_process() and not json:
             yield from _summary(results)

@@ -113,6 +113,7 @@ class Trained:
     counts: Mapping[str, int] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    reports: Mapping[str, str] = field(default_factory=dict)  # Markdown, by the part of the data
 
 
 def write_card(folder: Path, trained: Trained | None = None) -> None:
@@ -219,6 +220,9 @@ def _describe_training(trained: Trained) -> Iterator[str]:
         yield "## Evaluation"
         yield format_table(["part of the data", *map(escape_markdown, names)], rows)
         yield "The epoch was chosen on dev."
+    for part, report in trained.reports.items():
+        yield f"### On {escape_markdown(part)}"
+        yield report
     yield "## Data"
     if trained.counts:
         counts = [[escape_markdown(name), f"{count:,}"] for name, count in trained.counts.items()]

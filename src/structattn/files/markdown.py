@@ -1,7 +1,7 @@
-"""Arbitrary text inside Markdown: it stays plain text, on one line, whatever it contains."""
+"""Tables as plain text, and arbitrary text inside Markdown: it stays plain text, on one line, whatever it contains."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 _SIGNS = re.compile(r"[\\`*_|<>\[\]&#~$]")
 
@@ -25,3 +25,16 @@ def format_table(header: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
     """A table of cells that are Markdown already."""
     head, *body = (f"| {' | '.join(line)} |" for line in (header, *rows))
     return "\n".join([head, f"|{'---|' * len(header)}", *body])
+
+
+def align_columns(header: Sequence[str], rows: Sequence[Sequence[str]], *, left: Collection[int] = (0,)) -> list[str]:
+    """Lines of a table: the columns ``left``, of names, are flush left, the others flush right."""
+    widths = [max(len(cell) for cell in column) for column in zip(header, *rows, strict=True)]
+    filled = [
+        [
+            cell.ljust(width) if column in left else cell.rjust(width)
+            for column, (cell, width) in enumerate(zip(row, widths, strict=True))
+        ]
+        for row in (header, *rows)
+    ]
+    return ["  ".join(cells).rstrip() for cells in filled]

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from structattn.inspection.inspect_example import Look, look
     from structattn.inspection.occlusion import attribution_figure, leave_one_out
     from structattn.inspection.phrase_attention import phrase_attention, phrase_attention_figure, phrase_attention_table
+    from structattn.inspection.report_page import report_page
     from structattn.inspection.sentence_figures import (
         attention_figure,
         features_figure,
@@ -52,6 +53,7 @@ __all__ = [
     "pooling_figure",
     "recording",
     "relation_figures",
+    "report_page",
     "structures_read",
     "summarise",
 ]

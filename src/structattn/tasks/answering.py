@@ -1,17 +1,21 @@
 """From what users pass to a model to examples of its task, from these to answers, and from texts to their metrics."""
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import torch
 from torch import Tensor
 
 from structattn.data import Example
+from structattn.errors import ConfigError, require
 from structattn.syntax import Sentence
 from structattn.tasks.memory import check_memory, explain_memory
 from structattn.tasks.metrics import metric
 from structattn.tasks.task import Task
+
+if TYPE_CHECKING:
+    from structattn.tasks.reports import Confusion, Report
 
 
 @dataclass(frozen=True)
@@ -46,22 +50,71 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Evaluation:
-    """Predictions and their metrics.
+    """Predictions and their metrics, and what lies behind these: ``report``, ``confusion``, ``to_pandas``.
 
     Attributes:
         metrics: value of each metric of the task. ``unseen_labels`` is present if some gold labels are not classes
             of the model: the number of such examples or, for a tagger, words. They count as wrong.
         predictions: one for each example, in order.
         gold: the true answers, in the same order.
+        examples: what was predicted, in the same order.
+        task: the task.
     """
 
     metrics: Mapping[str, float]
     predictions: tuple[Prediction, ...]
     gold: tuple[str | float, ...]
+    examples: tuple[Example, ...]
+    task: Task
 
     def __repr__(self) -> str:
         values = ", ".join(f"{name}={value:.4g}" for name, value in self.metrics.items())
         return f"Evaluation({values}, predictions={len(self.predictions):,})"
+
+    def rows(self) -> Iterator[dict[str, Any]]:
+        """What runs keep of each example: id, gold, predicted, class probabilities as scores, details, and texts.
+
+        For trees also the relations of the gold tree, if it has some.
+        """
+        for prediction, gold, example in zip(self.predictions, self.gold, self.examples, strict=True):
+            tree = example.sentences[0].dependency if self.task.answer == "tree" else None
+            relations = {"relations": " ".join(tree.labels)} if tree is not None and tree.labels is not None else {}
+            yield {
+                "id": prediction.id,
+                "gold": gold,
+                "predicted": prediction.answer,
+                "scores": dict(prediction.probabilities),
+                **prediction.details,
+                **relations,
+                "texts": [sentence.text for sentence in example.sentences],
+            }
+
+    def report(self) -> "Report":
+        """Tables by class, type of span, relation or score, and the surest mistakes; ``print`` shows them."""
+        return self.task.report(list(self.rows()))
+
+    def confusion(self) -> "Confusion":
+        """How often each class, in rows, was answered with each class, in columns; ``print`` shows it.
+
+        Raises:
+            ConfigError: if the answers are not classes.
+        """
+        confusion = self.report().confusion
+        if confusion is None:
+            raise ConfigError(f"task {self.task.name!r}: only answers that are classes have a confusion matrix")
+        return confusion
+
+    def to_pandas(self) -> Any:
+        """A ``pandas.DataFrame`` of what ``rows`` has, with the probability of class ``good`` in column ``p(good)``.
+
+        Raises:
+            MissingExtra: without the extra ``pandas``.
+        """
+        rows = []
+        for row in self.rows():
+            scores = {f"p({name})": value for name, value in row.pop("scores").items()}
+            rows.append({**row, **scores, "texts": " / ".join(row["texts"])})
+        return require("pandas", "pandas").DataFrame(rows)
 
 
 Item = Example | Sentence | str | tuple[Sentence | str, ...]
@@ -169,4 +222,4 @@ def measure_texts(
         for measure in map(metric, task.metrics)
         if measure.applies_to_any(gold)
     }
-    return Evaluation(metrics, tuple(predictions), tuple(gold))
+    return Evaluation(metrics, tuple(predictions), tuple(gold), tuple(examples), task)

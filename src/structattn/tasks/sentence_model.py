@@ -261,7 +261,7 @@ class SentenceModel(TaskModel):
         unseen = 0 if self.task.is_regression else sum(label not in self._indices for label in gold)
         if unseen:
             metrics["unseen_labels"] = unseen
-        return Evaluation(metrics, tuple(predictions), tuple(gold))
+        return Evaluation(metrics, tuple(predictions), tuple(gold), tuple(examples), self.task)
 
     def _batch(self, examples: Sequence[Example], target: Float[Tensor, "batch label"]) -> TaskBatch:
         if self.vocabulary is None:

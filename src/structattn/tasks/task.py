@@ -6,9 +6,9 @@ A task is independent of models; ``SentenceModel`` combines it with an encoder. 
 
 import dataclasses
 import inspect
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from structattn.data import Example
 from structattn.data.readers.formats import Phrases, find_reader, match_files, read_examples, recognise_format
@@ -16,6 +16,9 @@ from structattn.errors import ConfigError, ParseError, naming
 from structattn.files.text import FileStart, Source
 from structattn.tasks.answer_config import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
+
+if TYPE_CHECKING:
+    from structattn.tasks.reports import Report
 
 MAX_LENGTH = 5000
 """Default maximum number of words of a sentence."""
@@ -238,6 +241,25 @@ class Task:
         return dataclasses.replace(
             example, sentences=tuple(sentence.truncated(self.max_length) for sentence in example.sentences)
         )
+
+    def report(self, rows: Sequence[Mapping[str, Any]]) -> "Report":
+        """What lies behind the metrics of predictions, as tables: by class, type of span, relation or score.
+
+        Args:
+            rows: for each example ``id``, ``gold``, ``predicted``, ``scores`` and ``texts``, as a run keeps them in
+                ``predictions/dev.jsonl`` and ``Evaluation.rows`` gives them.
+
+        Example:
+            >>> pairs = [("good", "good"), ("good", "good"), ("bad", "good")]
+            >>> rows = [{"id": "", "gold": gold, "predicted": answer} for gold, answer in pairs]
+            >>> print(Task("polarity", labels=("bad", "good")).report(rows).confusion)
+            gold \\ predicted  bad  good
+            bad                 0     1
+            good                0     2
+        """
+        from structattn.tasks.reports import make_report
+
+        return make_report(self, rows)
 
     def labels_of(self, examples: Iterable[Example]) -> tuple[str, ...]:
         """The classes that a model of this task needs to learn from these training examples.

@@ -2,6 +2,7 @@
 
 import dataclasses
 import logging
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -10,11 +11,13 @@ from typing import Any
 
 import numpy as np
 
+from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
+from structattn.tasks import get_task
 from structattn.tasks.metrics import Metric
 from structattn.tasks.metrics import metric as get_metric
-from structattn.training.examples import Data, name_source, read_labelled
+from structattn.training.examples import Data, name_source, read_labelled, read_split
 from structattn.training.kept_predictions import (
     KeptRun,
     PathLike,
@@ -23,9 +26,10 @@ from structattn.training.kept_predictions import (
     find_run_folders,
     read_run,
 )
+from structattn.training.plan import plan_run
 from structattn.training.prediction_inputs import summarise_labelled
 from structattn.training.run_config import load_config
-from structattn.training.run_folder import RunFolder, RunResult, prediction_rows, read_result
+from structattn.training.run_folder import RunFolder, RunResult, read_result
 from structattn.training.significance import Significance, compare_answers
 
 LOGGER = logging.getLogger("structattn.training")
@@ -72,6 +76,15 @@ class Difference:
 
 
 @dataclass(frozen=True)
+class Part:
+    """The examples that share a value, by which the comparison was split: how many, and the mean of each group."""
+
+    value: str
+    num_examples: int
+    means: tuple[float, ...]
+
+
+@dataclass(frozen=True)
 class Comparison:
     """The result of ``compare``.
 
@@ -83,6 +96,8 @@ class Comparison:
             their ``mean`` and ``deviation``, and as ``chosen`` what papers report of runs chosen on development data.
         differences: every other group against the first: the names ``first`` and ``second``, the ``significance``, and
             as ``flips`` the examples that changed, with ``id``, ``texts``, ``gold`` and the answers of both.
+        parts: if ``by`` is given, the metric on each part of the examples: its ``value``, ``num_examples`` and the
+            ``means`` of the groups.
     """
 
     metric: str
@@ -90,6 +105,7 @@ class Comparison:
     num_examples: int
     groups: tuple[Group, ...]
     differences: tuple[Difference, ...]
+    parts: tuple[Part, ...] = ()
 
 
 def compare(
@@ -99,6 +115,7 @@ def compare(
     data: Data | None = None,
     data_format: str | None = None,
     parses: str | None = None,
+    by: str | None = None,
     hardware: Hardware | None = None,
     trust_code: bool = False,
     samples: int = 10_000,
@@ -115,6 +132,8 @@ def compare(
             examples as for ``structattn.train``. Columns are named as in the training data of the run.
         data_format: the data format of that file; recognised from the file if ``None``.
         parses: a CoNLL-U file with trees for sentences that have none.
+        by: also measure each part of the examples: by ``class`` (the gold label), by ``length`` (words), or by the
+            values of a column of the data.
         hardware: device and precision of the models; the CPU if ``None``.
         trust_code: whether an encoder that a folder names as ``module:function`` may be imported and run.
         samples: number of resamples of each test.
@@ -148,7 +167,7 @@ def compare(
                 LOGGER.warning("warning: %s", warning)
                 warned.add(warning)
         with (hardware or Hardware("cpu")).autocast():
-            rows = list(prediction_rows(model.evaluate(examples), examples))
+            rows = list(model.evaluate(examples).rows())
         name = name_source(source)
         return KeptRun(folder, config, model.task.main_metric.name, name, Path(name), rows)
 
@@ -172,7 +191,47 @@ def compare(
         )
         for group, answer in zip(members[1:], answers[1:], strict=True)
     ]
-    return Comparison(compared.name, first.split, len(gold), tuple(members), tuple(differences))
+    parts: tuple[Part, ...] = ()
+    if by is not None:
+        values = _find_values(by, first, source, data_format)
+        counts = Counter(values)
+        names = [value for value, _ in counts.most_common()]
+        if by == "length":
+            names.sort(key=lambda name: int(name.partition("–")[0]))
+        parts = tuple(_measure_part(compared, gold, answers, np.asarray(values) == name, name) for name in names)
+    return Comparison(compared.name, first.split, len(gold), tuple(members), tuple(differences), parts)
+
+
+def _find_values(by: str, run: KeptRun, source: Data | None, data_format: str | None) -> list[str]:
+    """The value of each example by which they are split."""
+    if by == "length":
+        lengths = [sum(len(text.split()) for text in row.get("texts", ())) for row in run.rows]
+        return [f"{length // 10 * 10}–{length // 10 * 10 + 9} words" for length in lengths]
+    if by == "class":
+        if any(not isinstance(row["gold"], str) for row in run.rows):
+            raise ConfigError("by: expected length or a column, as the answers are scores, got class")
+        return [row["gold"] for row in run.rows]
+    # A column of the file is read as that of ids, which is the one that examples keep as it is.
+    config = load_config(RunFolder(run.folder).config)
+    settings = dataclasses.replace(config.data, id_column=by)
+    if source is not None:
+        task = get_task(config.task)
+        examples: Sequence[Example] = read_labelled(task, source, dataclasses.replace(settings, format=data_format))
+    elif run.split in ("dev", "test"):
+        plan = plan_run(dataclasses.replace(config, data=settings))
+        examples = getattr(read_split(plan), run.split)
+    else:
+        raise ConfigError(f"by: column {by!r} of the file of split {run.split!r} is not known: give the file as data")
+    if len(examples) != len(run.rows):
+        raise ConfigError(f"by: the data have {len(examples)} examples, and {run.file} has {len(run.rows)}")
+    return [example.id for example in examples]
+
+
+def _measure_part(
+    metric: Metric, gold: np.ndarray, answers: Sequence[Sequence[np.ndarray]], rows: np.ndarray, name: str
+) -> Part:
+    means = tuple(mean(metric.value(gold[rows], answer[rows]) for answer in group) for group in answers)
+    return Part(name, int(rows.sum()), means)
 
 
 def choose_on_dev(results: Sequence[RunResult], main: Metric) -> dict[str, dict[str, float]]:

@@ -16,6 +16,7 @@ import torch
 import structattn
 from structattn.data.model_card import Trained, write_card
 from structattn.files.json_yaml import naming_description, read_json, write_json, write_yaml
+from structattn.tasks.reports import Report
 from structattn.training import distributed
 from structattn.training.checkpoint import preserved_randomness
 from structattn.training.run_config import FROM_PYTHON
@@ -120,6 +121,7 @@ def _finish(
             counts=counts[0],
             checksums=environment["sha256"],
             environment={key: environment[key] for key in versions if environment[key] is not None},
+            reports={part: Report.from_dict(report).markdown() for part, report in result.get("reports", {}).items()},
         )
         write_card(folder.best, trained)
     write_json(folder.result, result)

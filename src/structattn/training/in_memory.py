@@ -107,7 +107,7 @@ def evaluate(
     examples = read_labelled(ready.task, data, DataConfig(**columns))
     evaluation = ready.evaluate(examples)
     if split is not None and isinstance(model, str | os.PathLike):
-        keep_predictions(model, split, evaluation, examples)
+        keep_predictions(model, split, evaluation)
     return evaluation
 
 

@@ -10,12 +10,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json, read_json_lines, write_json, write_json_lines
 from structattn.tasks.metrics import Metric
 from structattn.training.run_config import RunConfig, load_config
-from structattn.training.run_folder import RunFolder, prediction_rows
+from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from structattn.tasks import Evaluation
@@ -109,9 +108,7 @@ def check_split(path: str | os.PathLike[str], split: str) -> None:
         raise ConfigError(f"{folder.path}: this run is not finished; resume it before its predictions are kept")
 
 
-def keep_predictions(
-    path: str | os.PathLike[str], split: str, evaluation: "Evaluation", examples: Sequence[Example]
-) -> Path:
+def keep_predictions(path: str | os.PathLike[str], split: str, evaluation: "Evaluation") -> Path:
     """Write the predictions of the best model of a run into its folder, where ``compare`` finds them by their split.
 
     Those on ``"test"`` become the test figures of the run. A name that other examples have is refused.
@@ -119,7 +116,7 @@ def keep_predictions(
     check_split(path, split)
     folder = RunFolder(path)
     file = folder.predictions(split)
-    rows = list(prediction_rows(evaluation, examples))
+    rows = list(evaluation.rows())
     with folder.claimed():
         if file.is_file():
             answered = [(row.get("id"), row.get("gold")) for row in read_json_lines(file)]
@@ -127,7 +124,9 @@ def keep_predictions(
                 raise ConfigError(f"{file} contains predictions on other examples; choose another name for these")
         write_json_lines(file, rows)
         if split == "test":
-            write_json(folder.result, {**read_json(folder.result), "test": dict(evaluation.metrics)})
+            values = read_json(folder.result)
+            reports = {**values.get("reports", {}), "test": evaluation.task.report(rows).to_dict()}
+            write_json(folder.result, {**values, "test": dict(evaluation.metrics), "reports": reports})
     return file
 
 

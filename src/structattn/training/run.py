@@ -30,7 +30,7 @@ from structattn.training.models import load
 from structattn.training.plan import RunPlan, plan_run
 from structattn.training.preparation import count_parameters, find_missing_trees, prepare_model, start_from
 from structattn.training.run_config import RunConfig, load_config
-from structattn.training.run_folder import RunFolder, RunResult, make_result, prediction_rows
+from structattn.training.run_folder import RunFolder, RunResult, make_result
 from structattn.training.sampler import BatchSampler
 
 LOGGER = logging.getLogger("structattn.training")
@@ -135,7 +135,7 @@ class _TaskLearner:
         entropy = tree_entropy(self.model, dev[:_LATENT_EXAMPLES])
 
         def keep() -> None:
-            write_json_lines(self.folder.predictions("dev"), prediction_rows(evaluation, dev))
+            write_json_lines(self.folder.predictions("dev"), evaluation.rows())
             self.model.save_pretrained(self.folder.best)
 
         return Measured(evaluation.metrics, {} if entropy is None else {"tree_entropy": entropy}, keep)
@@ -195,7 +195,7 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         best=dataclasses.asdict(history.best),
     )
     test = distributed.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
-    return _describe_result(dataclasses.replace(result, test=test), task)
+    return _describe_result(dataclasses.replace(result, test=test), folder, task)
 
 
 def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchSampler, device: torch.device) -> None:
@@ -224,7 +224,7 @@ def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchS
 def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
     # The folder of a run to resume may come from anyone, so it may name the code of this run and no other.
     evaluation = load(folder.best, trust_code=addresses(config.to_dict())).to(device).evaluate(examples)
-    write_json_lines(folder.predictions("test"), prediction_rows(evaluation, examples))
+    write_json_lines(folder.predictions("test"), evaluation.rows())
     return dict(evaluation.metrics)
 
 
@@ -249,11 +249,22 @@ def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, t
             parameters=results[0].parameters,
             seconds=round(sum(result.seconds for result in results), 2),
         ),
+        folder,
         plan.task,
     )
 
 
-def _describe_result(result: RunResult, task: Task) -> dict[str, Any]:
-    """The content of ``result.json``."""
+def _describe_result(result: RunResult, folder: RunFolder, task: Task) -> dict[str, Any]:
+    """The content of ``result.json``; what is striking in the reports on the best model is logged."""
     values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
-    return {"main_metric": task.main_metric.name, **values}
+    reports = distributed.from_first(lambda: _report(folder, task))
+    return {"main_metric": task.main_metric.name, **values, "reports": reports}
+
+
+def _report(folder: RunFolder, task: Task) -> dict[str, Any]:
+    files = {split: folder.predictions(split) for split in ("dev", "test")}
+    reports = {split: task.report(list(read_json_lines(file))) for split, file in files.items() if file.is_file()}
+    for split, report in reports.items():
+        for note in report.notes:
+            LOGGER.warning("warning: %s: %s", split, note)
+    return {split: report.to_dict() for split, report in reports.items()}

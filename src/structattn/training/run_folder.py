@@ -8,7 +8,7 @@ predictions/dev.jsonl   id, gold, predicted, scores of the best model, texts; ``
 checkpoints/            the state of the unfinished run
 best/                   the best model, a Hugging Face folder, with its model card
 plots/                  for pictures
-result.json             the best evaluation; its presence marks the run as finished
+result.json             the best evaluation, with reports by class; its presence marks the run as finished
 ```
 
 Comparison, prediction and the command line read these folders too.
@@ -18,10 +18,10 @@ import contextlib
 import dataclasses
 import json
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import naming_description, read_json, read_yaml
@@ -36,10 +36,6 @@ from structattn.files.replacing import (
     settle_content,
 )
 from structattn.files.text import check_local
-
-if TYPE_CHECKING:
-    from structattn.data import Example
-    from structattn.tasks import Evaluation
 
 
 class RunFolder:
@@ -194,19 +190,6 @@ def plain_values(config: Any) -> dict[str, Any]:
     """A configuration as plain values, as read from YAML; without the folder, so that the run can be moved."""
     values: dict[str, Any] = json.loads(json.dumps(config.to_dict()))
     return {name: value for name, value in values.items() if name != "out"}
-
-
-def prediction_rows(evaluation: "Evaluation", examples: "Iterable[Example]") -> Iterator[dict[str, Any]]:
-    """For each example: id, gold, predicted, class probabilities as scores, details, and texts."""
-    for prediction, gold, example in zip(evaluation.predictions, evaluation.gold, examples, strict=True):
-        yield {
-            "id": prediction.id,
-            "gold": gold,
-            "predicted": prediction.answer,
-            "scores": dict(prediction.probabilities),
-            **prediction.details,
-            "texts": [sentence.text for sentence in example.sentences],
-        }
 
 
 @dataclass(frozen=True)

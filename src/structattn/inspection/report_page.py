@@ -1,0 +1,54 @@
+"""The report on a model's predictions as a page: tables, the confusion matrix as a picture, residuals."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from structattn.files.json_yaml import read_json
+from structattn.files.replacing import replace_text
+from structattn.pictures import Names, heatmap, page, table
+from structattn.pictures.html_page import Section
+from structattn.tasks.reports import Report
+from structattn.training.run_folder import RunFolder
+
+# A matrix of more classes than this has no numbers in its cells.
+_NUMBERED = 20
+
+
+def report_page(reports: Mapping[str, Report], title: str = "Report") -> str:
+    """Reports as one self-contained HTML file: their notes, tables, and the confusion matrix with shares of each row.
+
+    Args:
+        reports: from the name of the data to the report, see ``Evaluation.report``.
+        title: the heading.
+
+    Returns:
+        An HTML document, which a notebook displays.
+
+    Example:
+        >>> from structattn.tasks import SENTIMENT
+        >>> rows = [{"id": "0", "gold": "bad", "predicted": "good", "scores": {"good": 0.9}, "texts": ["so so"]}]
+        >>> "never predicted: bad" in report_page({"dev": SENTIMENT.report(rows)})
+        True
+    """
+    return page(title, [_section(name, report) for name, report in reports.items()])
+
+
+def save_report(run: RunFolder) -> Path:
+    """Write the page of a finished run, ``plots/report.html``: what lies behind its metrics on dev and test."""
+    reports = read_json(run.result).get("reports", {})
+    path = run.plots / "report.html"
+    run.plots.mkdir(exist_ok=True)
+    with replace_text(path) as stream:
+        stream.write(report_page({name: Report.from_dict(values) for name, values in reports.items()}, run.path.name))
+    return path
+
+
+def _section(name: str, report: Report) -> Section:
+    parts = [table(rows, caption=title) for title, rows in report.texts().items()]
+    if report.confusion is not None:
+        labels, counts = report.confusion.labels, report.confusion.counts
+        shares = [[count / max(1, sum(row)) for count in row] for row in counts]
+        numbered = len(labels) <= _NUMBERED
+        names = Names(rows="gold", columns="predicted", values="share of the gold class")
+        parts.insert(1, heatmap(labels, labels, shares, names=names, show_values=numbered))
+    return Section(name, "".join(parts), note="; ".join(report.notes))
