@@ -1,16 +1,12 @@
 """Checks of what a command reads, before anything that takes long to import is needed, and how it is read."""
 
-import dataclasses
 import sys
-from typing import Any
 
 from structattn.data.model_config import check_folders, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError
 from structattn.files.text import Source, check_readable
 from structattn.parsing.parsers import check_parser
-from structattn.training.run_config import DataConfig, load_config
-from structattn.training.run_folder import RunFolder
 
 
 def check_inputs(
@@ -89,13 +85,3 @@ def check_port(port: int) -> None:
 def resolve_source(file: str) -> Source:
     """The file, or stdin for ``-``."""
     return sys.stdin if file == "-" else file
-
-
-def resolve_data_config(
-    run: str, *, format: str | None, parses: str | None = None, **columns: int | str | None
-) -> DataConfig:
-    """How to read a file for a trained model: by its own columns, where none are given."""
-    config = RunFolder(run).config
-    trained = load_config(config).data if config.is_file() else DataConfig()
-    changes: dict[str, Any] = {name: column for name, column in columns.items() if column is not None}
-    return dataclasses.replace(trained, format=format, parses=parses, **changes)

@@ -4,13 +4,14 @@ import json as jsonlib
 import logging
 from collections.abc import Iterator
 
-from structattn.cli.command_inputs import check_ending, check_inputs, resolve_data_config
+from structattn.cli.command_inputs import check_ending, check_inputs
 from structattn.cli.terminal_tables import format_metrics
 from structattn.files.replacing import replace_text
 from structattn.options.hardware import Hardware
 from structattn.training.examples import read_labelled
 from structattn.training.kept_predictions import check_split, keep_predictions, warn_if_unfinished
 from structattn.training.prediction_inputs import summarise_labelled
+from structattn.training.run_data import inherit_data_config
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -61,10 +62,17 @@ def command(
     model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
     if model.find_trees is not None:
         model.find_trees.keep()
-    columns = {"text_column": text_column, "label_column": label_column, "id_column": id_column}
-    settings = resolve_data_config(run, format=format, parses=parses, **columns)
+    settings = inherit_data_config(
+        run,
+        data,
+        format=format,
+        parses=parses,
+        text_column=text_column,
+        label_column=label_column,
+        id_column=id_column,
+    )
     examples = read_labelled(model.task, data, settings)
-    summarise_labelled(model, examples, data, format=format).log(LOGGER)
+    summarise_labelled(model, examples, data, format=settings.format).log(LOGGER)
     with hardware.autocast():
         evaluation = model.evaluate(examples)
     if split is not None:

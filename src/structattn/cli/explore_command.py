@@ -17,7 +17,6 @@ from structattn.files.json_yaml import read_json_lines
 from structattn.http.token_server import read_token
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import check_parser
-from structattn.training.run_config import load_config
 from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -101,36 +100,32 @@ def command(
 
 def _choose_examples(run: str, model: "TaskModel", *, data: str | None, data_format: str | None) -> "list[Example]":
     """Examples to choose from, the worst errors of the model first."""
+    from structattn.training.run_data import inherit_data_config, read_to_show
+
     if data is not None:
-        examples = list(itertools.islice(model.task.read(data, format=data_format), _SEARCHED))
+        settings = inherit_data_config(run, data, format=data_format)
+        examples = read_to_show(model.task, data, settings, limit=_SEARCHED)
         answers: list[Any] = [prediction.answer for prediction in model.predict(examples)]
     else:
-        examples, answers = _read_run(run)
+        examples, answers = _read_run(run, model)
     mistakes = [_rate_mistake(example.label, answer) for example, answer in zip(examples, answers, strict=True)]
     worst_first = [examples[index] for index in sorted(range(len(examples)), key=lambda index: -mistakes[index])]
     short = (example for example in worst_first if all(1 <= len(part) <= MOST_WORDS for part in example.sentences))
     return list(itertools.islice(short, _MOST_EXAMPLES))
 
 
-def _read_run(run: str) -> "tuple[list[Example], list[Any]]":
+def _read_run(run: str, model: "TaskModel") -> "tuple[list[Example], list[Any]]":
     """The test data of a run, or else its development data, and the run's predictions; none without a run."""
-    from structattn.training.examples import read_split, stream_examples
-    from structattn.training.plan import plan_run
+    from structattn.training.run_data import read_run_examples
 
     folder = RunFolder(run)
     if not folder.config.is_file():
         return [], []
-    config = load_config(folder.config)
-    name = "test" if config.folds is not None or config.data.test is not None else "dev"
     try:
-        path, plan = getattr(config.data, name), plan_run(config)
-        if path is None or config.folds is not None:
-            examples = list(getattr(read_split(plan), name))
-        else:
-            examples = list(map(plan.task.limited, stream_examples(plan.task, path, config.data)))
+        examples, name = read_run_examples(run, None, task=model.task)
         rows = {row["id"]: row["predicted"] for row in read_json_lines(folder.predictions(name))}
     except StructAttnError as error:
-        LOGGER.warning("no examples to choose from: %s", error)
+        LOGGER.warning("no examples to choose from: %s; give --data FILE", error)
         return [], []
     return examples, [rows.get(example.id) for example in examples]
 

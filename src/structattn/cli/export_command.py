@@ -5,13 +5,14 @@ import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from structattn.cli.command_inputs import check_inputs, refuse_without, resolve_data_config, resolve_source
+from structattn.cli.command_inputs import check_inputs, refuse_without, resolve_source
 from structattn.data.model_config import find_whole_model
 from structattn.data.readers.formats import list_files
 from structattn.errors import ConfigError
 from structattn.files.text import check_apart
 from structattn.options.hardware import Hardware
 from structattn.training.prediction_inputs import read_inputs
+from structattn.training.run_data import inherit_data_config
 from structattn.training.run_folder import RunFolder
 
 
@@ -53,7 +54,7 @@ def command(
     model = hardware.move(load_task_model(run, trust_code=trust_code))
     examples = None
     if data is not None:
-        settings = resolve_data_config(run, format=format, parses=parses)
+        settings = inherit_data_config(run, data, labelled=False, format=format, parses=parses)
         examples = list(itertools.islice(read_inputs(model, resolve_source(data), settings)[1], 64))
     with hardware.autocast():
         difference = export_program(model, out, examples=examples, check=check)

@@ -45,11 +45,14 @@ def command(
     if picture is not None:
         choose_format(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)
-    from structattn.training.examples import read_run_examples
     from structattn.training.models import load_task_model
+    from structattn.training.run_data import inherit_data_config, read_run_examples, read_to_show
 
     model = hardware.move(load_task_model(run, trust_code=trust_code))
-    examples = read_run_examples(run) if data is None else model.task.read(data, format=data_format)
+    if data is None:
+        examples, _ = read_run_examples(run, task=model.task)
+    else:
+        examples = read_to_show(model.task, data, inherit_data_config(run, data, format=data_format), limit=limit)
     with hardware.autocast():
         rows = inspection.phrase_attention(model, model.with_trees(list(itertools.islice(examples, limit))))
     if picture is not None:

@@ -137,9 +137,12 @@ def _find_example(
     if example is None:
         sentences = [Sentence.from_text(text) for text in texts if text is not None]
         return next(iter(model.task.prepare([Example(sentences, id="text")])))
-    from structattn.training.examples import read_run_examples
+    from structattn.training.run_data import inherit_data_config, read_run_examples, read_to_show
 
-    examples = list(model.task.read(data, format=data_format)) if data else list(read_run_examples(run))
+    if data is None:
+        examples, _ = read_run_examples(run, task=model.task)
+    else:
+        examples = read_to_show(model.task, data, inherit_data_config(run, data, format=data_format))
     matches = [candidate for candidate in examples if candidate.id == example]
     if not matches and example.isdigit():
         matches = examples[int(example) :][:1]

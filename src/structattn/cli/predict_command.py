@@ -6,11 +6,12 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from structattn.cli.command_inputs import check_at_least, check_inputs, resolve_data_config, resolve_source
+from structattn.cli.command_inputs import check_at_least, check_inputs, resolve_source
 from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
 from structattn.options.hardware import Hardware
 from structattn.training.prediction_inputs import read_inputs
+from structattn.training.run_data import inherit_data_config
 
 if TYPE_CHECKING:
     from structattn.tasks import Prediction
@@ -55,7 +56,8 @@ def command(
     from structattn.training.models import load_task_model
 
     model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
-    settings = resolve_data_config(run, format=format, parses=parses, text_column=text_column, id_column=id_column)
+    columns = {"text_column": text_column, "id_column": id_column}
+    settings = inherit_data_config(run, data, labelled=False, format=format, parses=parses, **columns)
     data_format, read = read_inputs(model, resolve_source(data), settings)
     counts = ExampleCounts(data, format=data_format, has_classes=False)
     inputs = counts.over(map(model.task.limited, read))

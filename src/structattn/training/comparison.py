@@ -26,9 +26,10 @@ from structattn.training.kept_predictions import (
     find_run_folders,
     read_run,
 )
-from structattn.training.plan import plan_run
+from structattn.training.plan import plan_data
 from structattn.training.prediction_inputs import summarise_labelled
 from structattn.training.run_config import load_config
+from structattn.training.run_data import inherit_data_config, load_located
 from structattn.training.run_folder import RunFolder, RunResult, read_result
 from structattn.training.significance import Significance, compare_answers
 
@@ -160,9 +161,9 @@ def compare(
 
         model = (hardware or Hardware("cpu")).move(load(folder, trust_code=trust_code))
         config = load_config(RunFolder(folder).config)
-        settings = dataclasses.replace(config.data, format=data_format, parses=parses)
+        settings = inherit_data_config(folder, source, format=data_format, parses=parses)
         examples = read_labelled(model.task, source, settings)
-        for warning in summarise_labelled(model, examples, source, format=data_format).warnings:
+        for warning in summarise_labelled(model, examples, source, format=settings.format).warnings:
             if warning not in warned:
                 LOGGER.warning("warning: %s", warning)
                 warned.add(warning)
@@ -212,13 +213,13 @@ def _find_values(by: str, run: KeptRun, source: Data | None, data_format: str | 
             raise ConfigError("by: expected length or a column, as the answers are scores, got class")
         return [row["gold"] for row in run.rows]
     # A column of the file is read as that of ids, which is the one that examples keep as it is.
-    config = load_config(RunFolder(run.folder).config)
-    settings = dataclasses.replace(config.data, id_column=by)
     if source is not None:
-        task = get_task(config.task)
-        examples: Sequence[Example] = read_labelled(task, source, dataclasses.replace(settings, format=data_format))
+        task = get_task(run.config.task)
+        settings = inherit_data_config(run.folder, source, format=data_format, id_column=by)
+        examples: Sequence[Example] = read_labelled(task, source, settings)
     elif run.split in ("dev", "test"):
-        plan = plan_run(dataclasses.replace(config, data=settings))
+        config = load_located(RunFolder(run.folder))
+        plan = plan_data(dataclasses.replace(config, data=dataclasses.replace(config.data, id_column=by)))
         examples = getattr(read_split(plan), run.split)
     else:
         raise ConfigError(f"by: column {by!r} of the file of split {run.split!r} is not known: give the file as data")

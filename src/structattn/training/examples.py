@@ -5,7 +5,7 @@ import itertools
 import os
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -18,9 +18,8 @@ from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
 from structattn.tasks import Task
 from structattn.tasks.task_table import GENERATORS
-from structattn.training.plan import RunPlan, plan_run
-from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig, load_config
-from structattn.training.run_folder import RunFolder
+from structattn.training.plan import RunPlan
+from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
 
 if TYPE_CHECKING:
     from typing_extensions import TypeIs
@@ -42,15 +41,6 @@ class Split:
     sentences: Sequence[Example]
     dev: Sequence[Example]
     test: Sequence[Example] = ()
-
-
-def read_run_examples(run: str | os.PathLike[str], split: Literal["train", "dev", "test"] = "dev") -> Sequence[Example]:
-    """The examples that a run trained on or was measured on; ``dev`` may be the held-out part of the training data."""
-    folder = RunFolder(run)
-    if not folder.config.is_file():
-        raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
-    examples: Sequence[Example] = getattr(read_split(plan_run(load_config(folder.config))), split)
-    return examples
 
 
 def read_split(plan: RunPlan) -> Split:

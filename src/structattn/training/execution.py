@@ -97,6 +97,7 @@ def _collect_environment(device: torch.device, files: Iterable[str | os.PathLike
         "threads": torch.get_num_threads(),
         "processes": distributed.num_processes(),
         "command": sys.argv,
+        "directory": os.getcwd(),
         "sha256": {os.fspath(file): _checksum(file) for file in files if file is not None and Path(file).is_file()},
     }
 

@@ -18,6 +18,7 @@ from structattn.training.models import load_task_model
 from structattn.training.prediction_inputs import read_inputs
 from structattn.training.run import run
 from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
+from structattn.training.run_data import inherit_data_config
 from structattn.training.run_folder import RunResult
 
 _PARTS = ("train", "dev", "test")
@@ -92,7 +93,8 @@ def evaluate(
         data: a file, or examples in a form that `train` takes.
         split: keep the predictions in the run folder under this name, ``"test"`` or any other, for ``compare``; the
             metrics on ``"test"`` become the test figures of the run.
-        **columns: ``text_column``, ``label_column`` and ``id_column`` if their names are not the usual ones.
+        **columns: ``text_column``, ``label_column`` and ``id_column`` if their names are neither those of the run's
+            training data nor the usual ones; ``parses``, ``format``.
 
     Raises:
         ConfigError: if the data do not fit the task, or an example has no label; if there is a split but no finished
@@ -104,7 +106,7 @@ def evaluate(
             raise ConfigError("evaluate keeps predictions in a run folder: expected its path, got a model")
         check_split(model, split)
     ready = _resolve_model(model)
-    examples = read_labelled(ready.task, data, DataConfig(**columns))
+    examples = read_labelled(ready.task, data, _read_as(model, data, columns))
     evaluation = ready.evaluate(examples)
     if split is not None and isinstance(model, str | os.PathLike):
         keep_predictions(model, split, evaluation)
@@ -119,7 +121,8 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
         data: texts, or anything that `train` takes; labels are not needed. For tasks on pairs, a tuple of two texts is
             a pair. Lines of a file are texts if fewer than nine in ten begin with a label of the model. Labels are not
             read.
-        **columns: ``text_column`` and ``id_column`` if their names are not the usual ones.
+        **columns: ``text_column`` and ``id_column`` if their names are neither those of the run's training data nor the
+            usual ones; ``parses``, ``format``.
 
     Raises:
         ConfigError: if the data do not fit the task.
@@ -130,7 +133,7 @@ def predict(model: TaskModel | str | os.PathLike[str], data: Data, **columns: An
             f"expected a file or a list of texts, got {shown(data, width=40)}; write predict(model, [text])"
         )
     ready = _resolve_model(model)
-    return ready.predict(list(read_inputs(ready, data, DataConfig(**columns))[1]))
+    return ready.predict(list(read_inputs(ready, data, _read_as(model, data, columns, labelled=False))[1]))
 
 
 def checksum(examples: Sequence[Example]) -> str:
@@ -150,6 +153,15 @@ def _resolve_model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
         return model
     warn_if_unfinished(model)
     return load_task_model(model)
+
+
+def _read_as(
+    model: TaskModel | str | os.PathLike[str], data: Data, columns: Mapping[str, Any], *, labelled: bool = True
+) -> DataConfig:
+    """How to read data for a model; one of a folder knows how the training data were read."""
+    if not isinstance(model, str | os.PathLike):
+        return DataConfig(**columns)
+    return inherit_data_config(model, data, labelled=labelled, **columns)
 
 
 def _sort_options(options: Mapping[str, Any], sources: Mapping[str, object]) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from structattn.data import Example
 from structattn.data.model_config import check_folders
 from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError, ParseError
-from structattn.files.text import FileStart, check_readable, is_pipe, read_start
+from structattn.files.text import check_readable, is_pipe, read_start
 from structattn.tasks import Task
 from structattn.tasks.task_table import DECODERS, TASKS, ModelKind, find_model_kind
 from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
@@ -58,20 +58,33 @@ def plan_run(
     check_format(data.format)
     if data.train is None:
         _check_generated(config, task)
-    longest = data.max_length or task.max_length
-    task = dataclasses.replace(task, max_length=longest, truncation=not data.refuse_longer)
-    paths = {name: path for name in SPLITS if (path := getattr(data, name)) and not path.startswith(FROM_PYTHON)}
-    starts = {file: read_start(file) for path in paths.values() for file in _list_files(path)}
-    formats = {name: data.format or task.recognise_format(path, starts) for name, path in paths.items()}
+    plan = plan_data(config, task=task, examples=examples)
     further_files = [file for path in (data.parses, data.vectors) if path is not None for file in _list_files(path)]
     for file in further_files:
         check_readable(file)
     config = dataclasses.replace(config, out=_new_folder(config) if config.out is None else config.out)
-    plan = RunPlan(config, task, formats, (*starts, *further_files), examples)
+    plan = dataclasses.replace(plan, config=config, files=(*plan.files, *further_files))
     if data.streaming:
-        _check_streaming(plan, starts)
+        _check_streaming(plan)
     check_folders(model=config.init, backbone=config.embedder.get("folder"), adapter=config.options.get("adapter"))
     return plan
+
+
+def plan_data(
+    config: RunConfig,
+    *,
+    task: Task | None = None,
+    examples: Mapping[str, Sequence[Example]] | None = None,
+    splits: Sequence[str] = SPLITS,
+) -> RunPlan:
+    """The part of a plan that reading the data needs: the task, and files and formats of some splits."""
+    task, data = TASKS.find(config.task) if task is None else task, config.data
+    longest = data.max_length or task.max_length
+    task = dataclasses.replace(task, max_length=longest, truncation=not data.refuse_longer)
+    paths = {name: path for name in splits if (path := getattr(data, name)) and not path.startswith(FROM_PYTHON)}
+    starts = {file: read_start(file) for path in paths.values() for file in _list_files(path)}
+    formats = {name: data.format or task.recognise_format(path, starts) for name, path in paths.items()}
+    return RunPlan(config, task, formats, tuple(starts), examples)
 
 
 def _list_files(path: str) -> list[str]:
@@ -113,7 +126,7 @@ def _new_folder(config: RunConfig) -> str:
     return os.path.join("runs", config.task, config.encoder.replace(":", "."), name)
 
 
-def _check_streaming(plan: RunPlan, starts: Mapping[str, FileStart]) -> None:
+def _check_streaming(plan: RunPlan) -> None:
     """Refuse configurations that cannot be streamed."""
     config, task, data = plan.config, plan.task, plan.config.data
     if task.answer != "label":
@@ -128,5 +141,5 @@ def _check_streaming(plan: RunPlan, starts: Mapping[str, FileStart]) -> None:
     if config.optimization.batch_tokens is not None:
         raise ConfigError("data.streaming: expected optimization.batch_size, got batch_tokens")
     for file in list_files(data.train):
-        if not starts[file].is_parquet:
+        if not read_start(file).is_parquet:
             raise ConfigError(f"data.streaming: expected Parquet files (structattn convert makes them), got {file}")

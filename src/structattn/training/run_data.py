@@ -1,0 +1,118 @@
+"""What a run folder knows about data: where its own are, and how further files are read."""
+
+import dataclasses
+import itertools
+import logging
+import os
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal
+
+from structattn.data import Example
+from structattn.data.readers.formats import FORMATS, list_files, split_paths
+from structattn.errors import ConfigError, ParseError
+from structattn.files.json_yaml import read_json, read_json_lines
+from structattn.files.text import is_remote
+from structattn.tasks import Task
+from structattn.training.examples import Data, read_split, stream_examples
+from structattn.training.plan import plan_data
+from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig, load_config
+from structattn.training.run_folder import RunFolder
+
+LOGGER = logging.getLogger("structattn.training")
+
+
+def inherit_data_config(
+    run: str | os.PathLike[str], source: Data, *, labelled: bool = True, **changes: Any
+) -> DataConfig:
+    """How to read data for the model of a run: as its training data, except for changes that are not ``None``.
+
+    Args:
+        run: the run folder; another folder gives the defaults.
+        source: the data; a file whose name ends as that of the training data has the format that the run was told.
+        labelled: whether they have labels; lines without look like those of another format.
+        **changes: fields of ``DataConfig``; neither the run's own trees nor its own format are those of other data.
+
+    Example:
+        >>> inherit_data_config("nowhere", "a.csv", text_column="review").columns
+        {'text_column': 'review'}
+    """
+    config = RunFolder(run).config
+    trained = load_config(config).data if config.is_file() else DataConfig()
+    format = trained.format
+    is_own = format is not None and (labelled or format in FORMATS.added() or ":" in format)
+    is_similar = isinstance(source, str | os.PathLike) and _ending(source) == _ending(trained.train or "")
+    values: dict[str, Any] = {"format": format if is_own and is_similar else None, "parses": None}
+    if isinstance(source, Sequence) and source and isinstance(source[0], tuple):  # their places say what they are
+        values |= dict.fromkeys(("text_column", "label_column", "id_column"))
+    values |= {name: value for name, value in changes.items() if value is not None}
+    return dataclasses.replace(trained, **values)
+
+
+def _ending(path: str | os.PathLike[str]) -> str:
+    return Path(os.fspath(path).removesuffix(".gz")).suffix
+
+
+def read_to_show(task: Task, source: Data, data: DataConfig, *, limit: int | None = None) -> list[Example]:
+    """The first examples of data that may lack labels, as a page or a picture shows them."""
+    try:
+        return list(itertools.islice(stream_examples(task, source, data), limit))
+    except ParseError:
+        plain = dataclasses.replace(data, label_column=None)
+        return list(itertools.islice(stream_examples(task, source, plain, need_labels=False), limit))
+
+
+def read_run_examples(
+    run: str | os.PathLike[str], split: Literal["train", "dev", "test"] | None = "dev", *, task: Task | None = None
+) -> tuple[list[Example], str]:
+    """The examples that a run trained on or was measured on, and the name of their split.
+
+    Files are looked for where they were when the run began, then from here. Where they are gone, or came from Python,
+    the texts of the predictions that the run keeps stand in for those of sentences.
+
+    Args:
+        run: the run folder.
+        split: ``None`` for ``"test"`` if the run has test data, and ``"dev"`` otherwise, which may be the held-out part
+            of the training data.
+        task: the task of the model, if it is not one of those known by name.
+    """
+    folder = RunFolder(run)
+    if not folder.config.is_file():
+        raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
+    config = load_located(folder)
+    has_test = config.folds is not None or config.data.test is not None
+    name = split or ("test" if has_test else "dev")
+    try:
+        path = getattr(config.data, name)
+        if path is None or path.startswith(FROM_PYTHON) or config.folds is not None:
+            return list(getattr(read_split(plan_data(config, task=task)), name)), name
+        plan = plan_data(config, task=task, splits=(name,))
+        return [plan.task.limited(each) for each in stream_examples(plan.task, path, plan.data_config(name))], name
+    except (ParseError, ConfigError) as error:
+        kept = folder.predictions(name)
+        if not kept.is_file() or (task is not None and task.answer != "label"):
+            raise
+        LOGGER.warning("%s; the texts in %s are used", error, kept)
+    rows = read_json_lines(kept, keys=("id", "gold", "texts"))
+    return [Example(tuple(row["texts"]), row["gold"], id=str(row["id"])) for row in rows], name
+
+
+def load_located(folder: RunFolder) -> RunConfig:
+    """The configuration of a run with the paths of its data as they were when it began, if they are still there."""
+    config = load_config(folder.config)
+    start = read_json(folder.environment).get("directory") if folder.environment.is_file() else None
+    if not isinstance(start, str):
+        return config
+    paths = {name: getattr(config.data, name) for name in ("train", "dev", "test", "parses")}
+    moved: dict[str, Any] = {name: _locate(path, start) for name, path in paths.items() if path is not None}
+    return dataclasses.replace(config, data=dataclasses.replace(config.data, **moved))
+
+
+def _locate(path: str, start: str) -> str:
+    if path.startswith(FROM_PYTHON) or is_remote(path):
+        return path
+    try:
+        there = ",".join(os.path.join(start, part) for part in split_paths(path))
+        return there if all(map(os.path.exists, list_files(there))) else path
+    except ParseError:  # such as a pattern that matches nothing
+        return path
