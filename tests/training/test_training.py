@@ -527,6 +527,21 @@ def test_holdout_is_the_same_for_every_seed(data: DataConfig) -> None:
     assert len(ids) == len(first.train) + len(first.dev) == 96
 
 
+@pytest.mark.parametrize("limit", [None, 60, 96])
+def test_the_end_of_the_training_file_is_test_data(data: DataConfig, limit: int | None) -> None:
+    alone = dataclasses.replace(data, dev=None, test=None)
+    whole = [example.id for example in split_of(alone).train] + [example.id for example in split_of(alone).dev]
+    whole.sort(key=int)
+    if limit == 96:
+        with pytest.raises(ConfigError, match=r"data\.test_size: cannot hold out 20 of 96 examples after the first 96"):
+            split_of(dataclasses.replace(alone, test_size=20, limit=limit))
+        return
+    split = split_of(dataclasses.replace(alone, test_size=20, limit=limit))
+    end = limit or 76
+    assert [example.id for example in split.test] == whole[end : end + 20]
+    assert sorted((example.id for example in (*split.train, *split.dev)), key=int) == whole[:end]
+
+
 @pytest.mark.parametrize("parts", [{}, {"dev": None, "holdout": 0.25}])
 def test_samples_are_nested_and_leave_dev_alone(data: DataConfig, parts: dict[str, Any]) -> None:
     whole = split_of(dataclasses.replace(data, **parts))

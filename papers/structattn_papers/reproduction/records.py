@@ -310,7 +310,11 @@ def _split(config: Mapping[str, Any]) -> str:
 
 def _test_split(config: Mapping[str, Any]) -> str:
     data = config.get("data")
-    return "generated test" if isinstance(data, Mapping) and data.get("train") is None else "test"
+    if not isinstance(data, Mapping):
+        return "test"
+    if data.get("train") is None:
+        return "generated test"
+    return f"held-out {data['test_size']}" if data.get("test_size") else "test"
 
 
 def _metrics(result: Mapping[str, Any]) -> dict[str, int | float]:

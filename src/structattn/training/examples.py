@@ -58,11 +58,13 @@ def read_split(plan: RunPlan) -> Split:
         return map(task.limited, plan.examples[name])
 
     streamed = _stream(data, task) if data.streaming else None
-    whole = [] if streamed is not None else list(itertools.islice(part("train"), data.limit))
+    count = None if data.limit is None else data.limit + (data.test_size or 0)
+    whole = [] if streamed is not None else list(itertools.islice(part("train"), count))
     if config.folds is not None:
         remaining, test = _take_fold(whole, config.folds, config.fold or 1)
     else:
-        remaining, test = whole, [] if data.test is None else list(part("test"))
+        remaining, test = _take_end(whole, data)
+        test = test if data.test is None else list(part("test"))
     if data.dev is not None:
         train, dev = remaining, list(part("dev"))
     else:
@@ -193,6 +195,16 @@ def _hold_out(examples: Sequence[Example], share: float) -> tuple[list[Example],
     if number >= len(examples):
         raise ConfigError(f"data.holdout: cannot hold out {number} of {len(examples)} examples; give data.dev")
     return _separate(examples, set(_shuffle(len(examples))[:number]))
+
+
+def _take_end(examples: list[Example], data: DataConfig) -> tuple[list[Example], list[Example]]:
+    """The training examples, and the ``data.test_size`` ones that follow the first ``data.limit``."""
+    size = data.test_size or 0
+    end = data.limit or len(examples) - size
+    if size and not 0 < end <= len(examples) - size:
+        which = f" after the first {data.limit}" if data.limit else ""
+        raise ConfigError(f"data.test_size: cannot hold out {size} of {len(examples)} examples{which}")
+    return examples[:end], examples[end:]
 
 
 def _take_fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:

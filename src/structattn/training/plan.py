@@ -113,7 +113,7 @@ def _check_generated(config: RunConfig, task: Task) -> None:
     """Refuse a run without a training file if the task's data are not generated, or the run needs files."""
     if task.generated is None:
         raise ConfigError(f"data.train: task {task.name!r} needs a training file; see --data.train")
-    if config.data.dev is not None or config.data.test is not None or config.folds is not None:
+    if config.data.dev is not None or config.data.has_test or config.folds is not None:
         raise ConfigError("data.train: expected a training file, as there is a dev or test file or cross-validation")
 
 

@@ -57,6 +57,8 @@ class DataConfig:
         unary: what to do with unary chains, phrases over the same words.
         tree_seed: random seed of ``random`` trees.
         holdout: share of the training data held out as dev if there is no dev file; the same examples for every seed.
+        test_size: number of examples that are held out as test data if there is no test file: those that follow the
+            first ``limit`` ones, or the last ones of the file.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
         vectors_size: scale the vectors so that their elements have this root mean square; no scaling if ``None``. Input
             embeddings of language models are ten times smaller than GloVe's.
@@ -92,6 +94,7 @@ class DataConfig:
     unary: Unary = "keep"
     tree_seed: int = 0
     holdout: float = 0.1
+    test_size: int | None = None
     vectors: str | None = None
     vectors_size: float | None = None
     frozen: Frozen = "dev"
@@ -106,13 +109,18 @@ class DataConfig:
     buffer: int | None = None
     loader_workers: int = 0
 
+    @property
+    def has_test(self) -> bool:
+        """Whether a run has test data."""
+        return self.test is not None or self.test_size is not None
+
     def __post_init__(self) -> None:
         check_fields(self, "data")
         check(0 < self.holdout < 1, "data.holdout", "a share between 0 and 1", self.holdout)
         size = self.vectors_size
         check(size is None or 0 < size < math.inf, "data.vectors_size", "a number above 0", size)
         check(self.min_count >= 1, "data.min_count", "at least 1", self.min_count)
-        for name in ("limit", "sample", "buffer"):
+        for name in ("limit", "sample", "buffer", "test_size"):
             value = getattr(self, name)
             check(value is None or value >= 1, f"data.{name}", "at least 1", value)
         longest = self.max_length
@@ -123,6 +131,8 @@ class DataConfig:
         self._check_has_effect(self.trees == "random", "without data.trees random", "tree_seed")
         self._check_has_effect(self.streaming, "without data.streaming", "buffer", "loader_workers")
         self._check_has_effect(self.train is None, "beside data.train", "generated")
+        is_held_out = self.train is not None and self.test is None and not self.streaming
+        self._check_has_effect(is_held_out, "without data.train, beside data.test or data.streaming", "test_size")
 
     def _check_has_effect(self, has_effect: bool, where: str, *names: str) -> None:
         for name in names:
@@ -206,8 +216,9 @@ class RunConfig(RunSettings):
         if self.fold is not None:
             check(self.folds is not None, "folds", "a number, as fold is given", self.folds)
             check(1 <= self.fold <= (self.folds or 0), "fold", f"1 to {self.folds}", self.fold)
-        if self.folds is not None and (self.data.dev is not None or self.data.test is not None):
-            raise ConfigError("folds: cross-validation makes its own dev and test parts; leave out data.dev, data.test")
+        if self.folds is not None and (self.data.dev is not None or self.data.has_test):
+            options = "data.dev, data.test, data.test_size"
+            raise ConfigError(f"folds: cross-validation makes its own dev and test parts; leave out {options}")
 
     @classmethod
     def from_dict(cls, values: Mapping[str, Any]) -> "RunConfig":

@@ -80,7 +80,7 @@ def read_run_examples(
     if not folder.config.is_file():
         raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
     config = load_located(folder)
-    has_test = config.folds is not None or config.data.test is not None
+    has_test = config.folds is not None or config.data.has_test
     name = split or ("test" if has_test else "dev")
     try:
         path = getattr(config.data, name)
