@@ -113,6 +113,7 @@ class Trained:
     counts: Mapping[str, int] = field(default_factory=dict)
     checksums: Mapping[str, str] = field(default_factory=dict)
     environment: Mapping[str, str] = field(default_factory=dict)
+    metric: str | None = None
     reports: Mapping[str, str] = field(default_factory=dict)  # Markdown, by the part of the data
 
 
@@ -219,7 +220,8 @@ def _describe_training(trained: Trained) -> Iterator[str]:
     if rows:
         yield "## Evaluation"
         yield format_table(["part of the data", *map(escape_markdown, names)], rows)
-        yield "The epoch was chosen on dev."
+        metric = f" by {escape_markdown(trained.metric)}" if trained.metric else ""
+        yield f"The epoch was chosen on dev{metric}."
     for part, report in trained.reports.items():
         yield f"### On {escape_markdown(part)}"
         yield report

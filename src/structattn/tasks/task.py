@@ -51,6 +51,7 @@ class Task:
             separated by spaces; or a dependency ``tree``, whose heads are the label.
         generated: name of a generator in ``GENERATORS`` that makes the data if no file is given.
         max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
+        stratify: whether development data and folds are made class by class, if the configuration does not say.
         truncation: whether a longer sentence is truncated, rather than refused. Only tasks whose answer is a label
             truncate: a text, tags and a tree concern every word.
 
@@ -79,6 +80,7 @@ class Task:
     generated: str | None = None
     max_length: int = MAX_LENGTH
     truncation: bool = True
+    stratify: bool = False
 
     def __post_init__(self) -> None:
         if self.arity not in (1, 2):

@@ -22,12 +22,12 @@ _NLI = ("entailment", "neutral", "contradiction")
 _SIMILARITY = ("pearson", "spearman", "mean_squared_error")
 
 #: Sentences with labels of any kind.
-CLASSIFICATION = Task("classification")
+CLASSIFICATION = Task("classification", stratify=True)
 _TWO_CLASSES = {"0": "negative", "1": "positive"}
 #: Two classes, also written 0 and 1.
-SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel=_TWO_CLASSES)
+SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel=_TWO_CLASSES, stratify=True)
 #: Pairs of sentences with labels of any kind.
-PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute")
+PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute", stratify=True)
 
 _TASKS = (
     CLASSIFICATION,

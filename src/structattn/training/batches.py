@@ -39,7 +39,13 @@ def prepare_batches(
     """The batches of a run as lists of example indices, and a function that makes tensors of one on the device."""
     if not hasattr(examples, "groups"):
         sizes = [model.size_of(example) for example in examples]
-        sampler = batch_sampler(sizes, config.optimization, seed=config.seed)
+        probabilities = None
+        if config.data.sampling == "balanced":
+            _, classes, counts = np.unique(
+                [str(example.label) for example in examples], return_inverse=True, return_counts=True
+            )
+            probabilities = 1 / (len(counts) * counts[classes])
+        sampler = batch_sampler(sizes, config.optimization, seed=config.seed, probabilities=probabilities)
         return sampler, lambda rows: model.collate([examples[row] for row in rows])
     streamed = cast("StreamedExamples", examples)
     if distributed.is_first_process():

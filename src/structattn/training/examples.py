@@ -1,11 +1,13 @@
 """The examples of a run: read from its files, split, and summarised in one line each."""
 
+import dataclasses
 import functools
 import itertools
 import os
+from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 
@@ -16,6 +18,7 @@ from structattn.data.readers.formats import list_files
 from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
+from structattn.options.checking import suggest
 from structattn.tasks import Task
 from structattn.tasks.task_table import GENERATORS
 from structattn.training.plan import RunPlan
@@ -31,6 +34,8 @@ Data = Source | Iterable[Any]
 
 # Splits are the same for every seed of a run, so that runs can be compared.
 _SPLIT_SEED = 0
+# Figures on fewer examples of a class than this say little about it.
+_FEW = 10
 
 
 @dataclass(frozen=True)
@@ -60,15 +65,16 @@ def read_split(plan: RunPlan) -> Split:
     streamed = _stream(data, task) if data.streaming else None
     count = None if data.limit is None else data.limit + (data.test_size or 0)
     whole = [] if streamed is not None else list(itertools.islice(part("train"), count))
+    stratify = plan.stratify
     if config.folds is not None:
-        remaining, test = _take_fold(whole, config.folds, config.fold or 1)
+        remaining, test = _take_fold(whole, config.folds, config.fold or 1, stratify=stratify)
     else:
         remaining, test = _take_end(whole, data)
         test = test if data.test is None else list(part("test"))
     if data.dev is not None:
         train, dev = remaining, list(part("dev"))
     else:
-        train, dev = _hold_out(remaining, data.holdout)
+        train, dev = _hold_out(remaining, data.holdout, stratify=stratify)
     _check_labels(data, dev, test)
     if streamed is not None:
         return Split(streamed, streamed, dev, test)
@@ -77,6 +83,7 @@ def read_split(plan: RunPlan) -> Split:
     if task.answer == "label":
         with naming(name_source(data.train)):
             task.labels_of(learnt)
+            learnt = _weigh(learnt, data.class_weights)
     return Split(learnt, train, dev, test)
 
 
@@ -90,14 +97,23 @@ def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:
             continue
         source = name if getattr(data, name) is not None else "train"
         format = plan.formats.get(source, "generated" if data.train is None else "from Python")
+        is_held_out = data.train is not None and source != name
+        is_end = name == "test" and data.test_size is not None
+        way = "from the end" if is_end else "by class" if plan.stratify else "at random"
         summary = summarise(
             examples,
             name,
-            format=format,
+            format=f"{format}, held out {way}" if is_held_out else format,
             known_labels=classes,
             has_classes=has_classes,
             has_spans="span_f1" in plan.task.metrics,
         )
+        if is_held_out and not is_end and plan.config.folds is None and summaries:
+            few = {label: summary.labels.get(label, 0) for label in summaries[0].labels}
+            few = {label: count for label, count in few.items() if count < _FEW}
+            listed = ", ".join(f"{count} of {label}" for label, count in few.items())
+            hint = f"{name} has only {listed}: --folds 5 measures on all examples, in five trainings"
+            summary = dataclasses.replace(summary, warnings=(*summary.warnings, *([hint] if few else [])))
         summaries.append(summary)
         classes = classes or (tuple(summaries[0].labels) if has_classes and summaries[0].labels else None)
     return summaries
@@ -190,11 +206,10 @@ def _shuffle(number: int) -> list[int]:
     return order
 
 
-def _hold_out(examples: Sequence[Example], share: float) -> tuple[list[Example], list[Example]]:
-    number = max(1, round(len(examples) * share))
-    if number >= len(examples):
-        raise ConfigError(f"data.holdout: cannot hold out {number} of {len(examples)} examples; give data.dev")
-    return _separate(examples, set(_shuffle(len(examples))[:number]))
+def _order(examples: Sequence[Example], stratify: bool) -> list[int]:
+    """The positions in random order; class by class to stratify."""
+    order = _shuffle(len(examples))
+    return sorted(order, key=lambda position: str(examples[position].label)) if stratify else order
 
 
 def _take_end(examples: list[Example], data: DataConfig) -> tuple[list[Example], list[Example]]:
@@ -207,10 +222,44 @@ def _take_end(examples: list[Example], data: DataConfig) -> tuple[list[Example],
     return examples[:end], examples[end:]
 
 
-def _take_fold(examples: Sequence[Example], folds: int, fold: int) -> tuple[list[Example], list[Example]]:
+def _hold_out(examples: Sequence[Example], share: float, *, stratify: bool) -> tuple[list[Example], list[Example]]:
+    total, number = len(examples), max(1, round(len(examples) * share))
+    if number >= total:
+        raise ConfigError(f"data.holdout: cannot hold out {number} of {total} examples; give data.dev")
+    order = _order(examples, stratify)
+    if not stratify:
+        return _separate(examples, set(order[:number]))
+    # At even steps, so that every class has its share up to one example.
+    even = (place for place in range(total) if (place + 1) * number // total > place * number // total)
+    return _separate(examples, {order[place] for place in even})
+
+
+def _take_fold(
+    examples: Sequence[Example], folds: int, fold: int, *, stratify: bool
+) -> tuple[list[Example], list[Example]]:
     if len(examples) < folds:
         raise ConfigError(f"folds: cannot make {folds} folds of {len(examples)} examples")
-    return _separate(examples, set(_shuffle(len(examples))[fold - 1 :: folds]))
+    return _separate(examples, set(_order(examples, stratify)[fold - 1 :: folds]))
+
+
+def _weigh(
+    examples: Sequence[Example], class_weights: Literal["balanced"] | dict[str, float] | None
+) -> Sequence[Example]:
+    """The examples with the weights of their classes; ``balanced`` gives all classes the same total and the mean 1."""
+    if class_weights is None:
+        return examples
+    counts = Counter(str(example.label) for example in examples)
+    weights = {label: len(examples) / (len(counts) * count) for label, count in counts.items()}
+    if isinstance(class_weights, dict):
+        for label in class_weights:
+            if label not in counts:
+                known = f"{suggest(label, counts)}; known: {', '.join(sorted(counts))}"
+                raise ConfigError(f"data.class_weights: no training example has the label {label!r}{known}")
+        weights = class_weights
+    return [
+        dataclasses.replace(example, weight=example.weight * weights.get(str(example.label), 1.0))
+        for example in examples
+    ]
 
 
 def _separate(examples: Sequence[Example], positions: Container[int]) -> tuple[list[Example], list[Example]]:

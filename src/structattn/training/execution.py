@@ -122,6 +122,7 @@ def _finish(
             counts=counts[0],
             checksums=environment["sha256"],
             environment={key: environment[key] for key in versions if environment[key] is not None},
+            metric=result.get("main_metric"),
             reports={part: Report.from_dict(report).markdown() for part, report in result.get("reports", {}).items()},
         )
         write_card(folder.best, trained)

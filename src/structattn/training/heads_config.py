@@ -5,7 +5,7 @@ from typing import Literal
 
 from structattn.backbones.hydra_config import HydraConfig
 from structattn.options.checking import check
-from structattn.training.optimization_config import OptimizationConfig, RunSettings
+from structattn.training.optimization_config import OptimizationConfig, RunSettings, refuse_metric
 
 Control = Literal["none", "shuffled"]
 
@@ -67,6 +67,7 @@ class PretrainingConfig(RunSettings):
 
     def __post_init__(self) -> None:
         super().__post_init__()
+        refuse_metric(self.optimization)
         for name in ("limit", "max_length"):
             value = getattr(self, name)
             check(value is None or value >= 1, name, "at least 1", value)

@@ -69,6 +69,8 @@ class OptimizationConfig:
         evaluations_per_epoch: number of evenly spaced evaluations per epoch; ``0.1`` is one every tenth epoch and one
             at the end.
         average: number of latest evaluations whose parameters are averaged.
+        metric: the metric that chooses the best epoch and stops the run, such as macro_f1; the task's main one if
+            ``None``.
     """
 
     initial_range: float | None = None
@@ -90,6 +92,7 @@ class OptimizationConfig:
     warmup: float | int = 0.0
     evaluations_per_epoch: float | int = 1
     average: int = 1
+    metric: str | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "optimization")
@@ -132,3 +135,9 @@ class OptimizationConfig:
         check(tokens is None or tokens >= 1, "optimization.batch_tokens", "at least 1", tokens)
         if self.schedule == "inverse_sqrt" and self.warmup == 0:
             raise ConfigError("optimization.schedule: inverse_sqrt needs a warm-up, as it falls only afterwards")
+
+
+def refuse_metric(optimization: OptimizationConfig | None) -> None:
+    """Refuse a choice of the metric where there is none."""
+    name = None if optimization is None else optimization.metric
+    check(name is None, "optimization.metric", "none, as this training has no choice of metrics", name)

@@ -9,7 +9,7 @@ from typing import Literal
 
 from structattn.data.model_config import Storage
 from structattn.options.checking import Option
-from structattn.training.optimization_config import OptimizationConfig, RunSettings
+from structattn.training.optimization_config import OptimizationConfig, RunSettings, refuse_metric
 
 Trees = Literal["all", "projective"]
 Loss = Literal["trees", "words"]
@@ -72,6 +72,7 @@ class ParserConfig(RunSettings):
         super().__post_init__()
         if self.optimization is None:
             object.__setattr__(self, "optimization", parser_optimization(self.backbone))
+        refuse_metric(self.optimization)
 
     @staticmethod
     def usual(backbone: str | None = None) -> dict[str, OptimizationConfig]:

@@ -32,6 +32,12 @@ class RunPlan:
     files: tuple[str, ...] = ()
     examples: Mapping[str, Sequence[Example]] | None = None
 
+    @property
+    def stratify(self) -> bool:
+        """Whether development data and folds have their share of every class."""
+        wanted, task = self.config.data.stratify, self.task
+        return (task.stratify if wanted is None else wanted) and task.answer == "label" and not task.is_regression
+
     def data_config(self, split: str) -> DataConfig:
         """How to read the file of a split: the configuration of the data, with its format."""
         return dataclasses.replace(self.config.data, format=self.formats[split])
@@ -80,7 +86,9 @@ def plan_data(
     """The part of a plan that reading the data needs: the task, and files and formats of some splits."""
     task, data = TASKS.find(config.task) if task is None else task, config.data
     longest = data.max_length or task.max_length
-    task = dataclasses.replace(task, max_length=longest, truncation=not data.refuse_longer)
+    name = config.optimization.metric
+    metrics = task.metrics if name is None else tuple(dict.fromkeys((name, *task.metrics)))
+    task = dataclasses.replace(task, max_length=longest, truncation=not data.refuse_longer, metrics=metrics)
     paths = {name: path for name in splits if (path := getattr(data, name)) and not path.startswith(FROM_PYTHON)}
     starts = {file: read_start(file) for path in paths.values() for file in _list_files(path)}
     formats = {name: data.format or task.recognise_format(path, starts) for name, path in paths.items()}
@@ -104,6 +112,12 @@ def _check_sections(config: RunConfig, task: Task, kind: ModelKind) -> None:
         raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
     if config.embedder and "vectors" not in kind.sections:
         raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
+    has_classes = task.answer == "label" and not task.is_regression
+    for name in ("class_weights", "sampling", "stratify"):
+        if getattr(config.data, name) and not has_classes:
+            raise ConfigError(f"data.{name}: task {task.name!r} has no classes of examples")
+    if config.data.sampling is not None and config.optimization.batch_tokens is not None:
+        raise ConfigError("data.sampling: expected optimization.batch_size, got batch_tokens")
     for name, section in (("classifier", config.classifier), ("decoder", config.decoder)):
         if name not in kind.sections and section != type(section)():
             raise ConfigError(f"{name}: task {task.name!r} has none, as it is answered with {task.answer}")
@@ -133,7 +147,7 @@ def _check_streaming(plan: RunPlan) -> None:
         raise ConfigError(f"data.streaming: expected a task that is answered with a class or score, got {task.name!r}")
     if data.train is None or data.dev is None:
         raise ConfigError("data.streaming: expected data.train and data.dev, as nothing is held out of streamed data")
-    for name in ("limit", "sample", "parses", "parser"):
+    for name in ("limit", "sample", "parses", "parser", "class_weights", "sampling"):
         if getattr(data, name) != getattr(DataConfig, name):
             raise ConfigError(f"data.streaming: expected no data.{name}; structattn convert and parse make the files")
     if (data.phrases or task.phrases) != "none" or config.folds is not None:

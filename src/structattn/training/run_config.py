@@ -78,6 +78,11 @@ class DataConfig:
             whose answer is a class or a score.
         buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
         loader_workers: number of processes that prepare streamed batches in advance.
+        stratify: hold out (and make folds) class by class, rather than at random; if ``None``, so for the tasks for
+            files of your own, and at random for the data sets of the papers, whose recorded splits stay.
+        class_weights: factors of the loss by class: ``balanced``, the inverse of how frequent a class is, or a mapping
+            such as {rare: 4}; classes that it does not name have 1.
+        sampling: ``balanced`` draws the examples of an epoch with replacement, so that all classes come equally often.
     """
 
     train: str | None = None
@@ -108,6 +113,9 @@ class DataConfig:
     streaming: bool = False
     buffer: int | None = None
     loader_workers: int = 0
+    stratify: bool | None = None
+    class_weights: Literal["balanced"] | dict[str, float] | None = None
+    sampling: Literal["balanced"] | None = None
 
     @property
     def has_test(self) -> bool:
@@ -127,6 +135,11 @@ class DataConfig:
         check(longest is None or longest >= 1, "data.max_length", "at least 1", longest)
         check(self.generated >= 1, "data.generated", "at least 1", self.generated)
         check(self.loader_workers >= 0, "data.loader_workers", "at least 0", self.loader_workers)
+        weights = self.class_weights.values() if isinstance(self.class_weights, dict) else ()
+        wrong = next((value for value in weights if not 0 < value < math.inf), None)
+        check(wrong is None, "data.class_weights", "numbers above 0", wrong)
+        both = self.class_weights is not None and self.sampling is not None
+        check(not both, "data.sampling", "none beside data.class_weights, which has the same purpose", self.sampling)
         self._check_has_effect(self.vectors is not None, "without data.vectors", "vectors_size", "frozen")
         self._check_has_effect(self.trees == "random", "without data.trees random", "tree_seed")
         self._check_has_effect(self.streaming, "without data.streaming", "buffer", "loader_workers")

@@ -37,11 +37,18 @@ class BatchSampler(Protocol):
     def __iter__(self) -> Iterator[list[int]]: ...
 
 
-def batch_sampler(lengths: Sequence[int], config: OptimizationConfig, *, seed: int) -> BatchSampler:
-    """The batches of this process, limited by the number of examples or by the number of words."""
+def batch_sampler(
+    lengths: Sequence[int], config: OptimizationConfig, *, seed: int, probabilities: np.ndarray | None = None
+) -> BatchSampler:
+    """The batches of this process, limited by the number of examples or by the number of words.
+
+    With probabilities, as many examples are drawn with replacement for each epoch.
+    """
     share = {"seed": seed, "process": distributed.process_index(), "processes": distributed.num_processes()}
     if config.batch_tokens is None:
-        return LengthBatchSampler(lengths, config.batch_size, **share)
+        sampler = LengthBatchSampler(lengths, config.batch_size, **share)
+        sampler.probabilities = probabilities
+        return sampler
     return TokenBatchSampler(lengths, config.batch_tokens, **share)
 
 
@@ -79,6 +86,9 @@ class _SharedBatches(Sampler[list[int]]):
 class LengthBatchSampler(_SharedBatches):
     """Batches of similar lengths: shuffled, cut into pools of fifty batches, sorted in each, cut, shuffled again."""
 
+    #: Of drawing each example, with replacement; every example once if ``None``.
+    probabilities: np.ndarray | None = None
+
     def __init__(
         self, lengths: Sequence[int], batch_size: int, *, seed: int, process: int = 0, processes: int = 1
     ) -> None:
@@ -88,7 +98,10 @@ class LengthBatchSampler(_SharedBatches):
 
     def _order_batches(self) -> list[list[int]]:
         generator = np.random.default_rng([self.seed, self.epoch])
-        order = generator.permutation(len(self.lengths))
+        number = len(self.lengths)
+        order = generator.permutation(number)
+        if self.probabilities is not None:
+            order = generator.choice(number, number, p=self.probabilities)
         return [batch.tolist() for batch in _by_length(order, self.lengths, self.batch_size, generator)]
 
 
