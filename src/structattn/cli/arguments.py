@@ -10,6 +10,7 @@ import difflib
 import inspect
 import os
 import re
+import sys
 import tempfile
 from argparse import ArgumentError
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -75,12 +76,14 @@ def parse(command: Command, arguments: Sequence[str], *, name: str) -> dict[str,
     """The arguments that a command's function is called with; ``None`` if only help or a configuration is printed.
 
     A ``list[str]`` takes one or more words. A parameter ``config`` also adds ``--config FILE``. If the class of a
-    configuration has a function ``usual``, that gives the defaults of its sections, which may depend on other fields.
+    configuration has a function ``usual``, that gives the defaults of its sections, which may depend on other fields. A
+    function ``expand`` beside the command replaces the words first.
     """
     signature = Signature(command, name)
     parser = _make_parser(signature)
     with tempfile.TemporaryDirectory() as folder:
-        words = list(_checked_words(list(map(_underscored, arguments)), signature, Path(folder)))
+        expand = getattr(sys.modules[command.__module__], "expand", list)
+        words = list(_checked_words(expand(list(map(_underscored, arguments))), signature, Path(folder)))
         try:
             values = _parse_words(parser, words, signature)
         except SystemExit:  # help and --print_config print and exit with success

@@ -4,9 +4,10 @@ import dataclasses
 import itertools
 import json as jsonlib
 import os
-from collections.abc import Iterator
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from statistics import mean, stdev
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structattn import training
 from structattn.cli.terminal_tables import format_metrics
@@ -14,10 +15,33 @@ from structattn.errors import ConfigError
 from structattn.options.checking import parse_seeds
 from structattn.training.plan import plan_run
 from structattn.training.run_config import RunConfig
+from structattn.training.run_data import inherit_config
 from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
     from structattn.training import RunResult
+
+_SECTIONS = ("data", "classifier", "decoder", "optimization")
+
+
+def expand(words: Sequence[str]) -> list[str]:
+    """The words with the options of the run that ``--continue`` names before all others, which change them."""
+    replaced = [re.sub("^--continue(?==|$)", "--continued", word) for word in words]
+    if "--continued" not in (names := [word.partition("=")[0] for word in replaced]):
+        return replaced
+    place = names.index("--continued")
+    if "=" not in replaced[place] and place + 1 == len(words):
+        return replaced
+    run = replaced[place].partition("=")[2] or replaced[place + 1]
+    return [*_as_options(inherit_config(run)), *replaced]
+
+
+def _as_options(values: Mapping[str, Any], section: str = "") -> Iterator[str]:
+    for name, value in values.items():
+        if name in _SECTIONS:
+            yield from _as_options(value, f"{section}{name}.")
+        elif value is not None and value != {}:
+            yield f"--{section}{name}={value if isinstance(value, str) else jsonlib.dumps(value)}"
 
 
 def command(

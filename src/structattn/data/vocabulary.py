@@ -124,6 +124,26 @@ class Vocabulary:
             lowercase=lowercase,
         )
 
+    def extended(self, vocabulary: "Vocabulary") -> "Vocabulary":
+        """This vocabulary with the words and labels of another one, which come after its own of each kind.
+
+        Args:
+            vocabulary: with the same ``lowercase``.
+
+        Example:
+            >>> Vocabulary(["dog"], ["cat"]).extended(Vocabulary(["the", "dog", "cat"])).words
+            ('<pad>', '<unk>', 'dog', 'the', 'cat')
+        """
+        old, new = (
+            (words[len(_SPECIAL) : len(words) - count], words[len(words) - count :])
+            for words, count in ((each.words, each.num_frozen) for each in (self, vocabulary))
+        )
+        known = set(self._ids)
+        trained = [word for word in new[0] if word not in known]
+        frozen = [word for word in new[1] if word not in known]
+        labels = dict.fromkeys((*self.labels, *vocabulary.labels))
+        return Vocabulary((*old[0], *trained), (*old[1], *frozen), labels=labels, lowercase=self.lowercase)
+
     def encode(self, words: Sequence[str]) -> list[int]:
         """The ids of words, as they are spelled in a text; unknown words get id 1.
 

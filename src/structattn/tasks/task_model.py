@@ -41,6 +41,7 @@ class ModelConfig:
         min_count: rarer words of the training examples are unknown.
         lowercase: whether ``The`` and ``the`` are one word.
         frozen_words: further words, with untrained vectors.
+        base: a vocabulary whose words keep their ids; those of the training examples are added to it.
     """
 
     encoder: str
@@ -53,13 +54,16 @@ class ModelConfig:
     min_count: int = 1
     lowercase: bool = True
     frozen_words: Sequence[str] = ()
+    base: Vocabulary | None = None
 
     def vocabulary_of(self, examples: Sequence[Example]) -> Vocabulary:
         """The vocabulary of training examples; words of streamed examples are already counted."""
         options: dict[str, Any] = {"lowercase": self.lowercase, "frozen_words": self.frozen_words}
         if (counts := getattr(examples, "counts", None)) is not None:
-            return Vocabulary.from_counts(counts, self.min_count, **options)
-        return Vocabulary.from_examples(examples, self.min_count, **options)
+            vocabulary = Vocabulary.from_counts(counts, self.min_count, **options)
+        else:
+            vocabulary = Vocabulary.from_examples(examples, self.min_count, **options)
+        return vocabulary if self.base is None else self.base.extended(vocabulary)
 
     @property
     def classifier_with_dropout(self) -> ClassifierConfig:

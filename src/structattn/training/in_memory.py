@@ -18,7 +18,7 @@ from structattn.training.models import load_task_model
 from structattn.training.prediction_inputs import read_inputs
 from structattn.training.run import run
 from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
-from structattn.training.run_data import inherit_data_config
+from structattn.training.run_data import inherit_config, inherit_data_config
 from structattn.training.run_folder import RunResult
 
 _PARTS = ("train", "dev", "test")
@@ -28,8 +28,8 @@ def train(
     data: Data,
     dev: Data | None = None,
     *,
-    encoder: str,
-    task: str | Task = "classification",
+    encoder: str | None = None,
+    task: str | Task | None = None,
     test: Data | None = None,
     resume: bool = False,
     overwrite: bool = False,
@@ -42,8 +42,9 @@ def train(
             mappings such as ``{"text": ..., "label": ...}``, of tuples ``(text, label)`` (for tasks on pairs ``(text,
             text, label)``), or of ``Example``.
         dev: data to choose the best model by, in the same forms; if ``None``, a part of ``data`` is held out.
-        encoder: name of an encoder, or ``module:function``.
-        task: name of a task, ``module:NAME``, or a task.
+        encoder: name of an encoder, or ``module:function``; not needed with ``continued``, the folder of a run whose
+            configuration, model, classes and words this one takes over.
+        task: name of a task, ``module:NAME``, or a task; classification if ``None``.
         test: data to evaluate the best model on once, in the same forms.
         resume: continue the interrupted run in ``out``.
         overwrite: replace the run in ``out``.
@@ -66,10 +67,19 @@ def train(
         >>> [prediction.label for prediction in predict(result.folder, ["fine", "dull"])]
         ['good', 'bad']
     """
-    resolved = get_task(task) if isinstance(task, str) else task
-    names = {"task": task if isinstance(task, str) else task.name, "encoder": encoder}
     sources = dict(zip(_PARTS, (data, dev, test), strict=True))
     values = _sort_options(options, sources)
+    if "continued" in values:
+        inherited = inherit_config(values["continued"], data)
+        sections = {name: {**inherited[name], **value} for name, value in values.items() if isinstance(value, dict)}
+        values = {**inherited, **values, **sections}
+    task = task or values.pop("task", "classification")
+    resolved = get_task(task) if isinstance(task, str) else task
+    encoder = encoder or values.pop("encoder", None)
+    if encoder is None:
+        raise ConfigError("train: expected encoder=, the name of one")
+    names = {"task": resolved.name if not isinstance(task, str) else task, "encoder": encoder}
+    values = {name: value for name, value in values.items() if name not in names}
     present = {name: source for name, source in sources.items() if source is not None}
     files = {name: os.fspath(source) for name, source in present.items() if isinstance(source, str | os.PathLike)}
     parts: dict[str, list[Example]] | None = None

@@ -14,9 +14,13 @@ from structattn.errors import ConfigError, ParseError
 from structattn.files.text import check_readable, is_pipe, read_start
 from structattn.tasks import Task
 from structattn.tasks.task_table import DECODERS, TASKS, ModelKind, find_model_kind
-from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig
+from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig, load_config
+from structattn.training.run_folder import RunFolder
 
 SPLITS = ("train", "dev", "test")
+# What makes a model, and so stays when its run is continued: of the configuration, and of that of the data.
+_MODEL = ("task", "encoder", "options", "embedder", "classifier", "decoder")
+_READING = ("parser", "lowercase", "trees", "unary", "tree_seed")
 
 
 @dataclass(frozen=True)
@@ -55,6 +59,8 @@ def plan_run(
     Nothing slow is imported, so mistakes are reported at once.
     """
     task = TASKS.find(config.task) if task is None else task
+    if config.continued is not None:
+        check_continued(RunFolder(config.continued), config)
     kind, data = find_model_kind(task), config.data
     _check_sections(config, task, kind)
     if kind.check_encoder is not None and ":" not in config.encoder:
@@ -93,6 +99,27 @@ def plan_data(
     starts = {file: read_start(file) for path in paths.values() for file in _list_files(path)}
     formats = {name: data.format or task.recognise_format(path, starts) for name, path in paths.items()}
     return RunPlan(config, task, formats, tuple(starts), examples)
+
+
+def check_continued(folder: RunFolder, config: RunConfig | None = None) -> None:
+    """Refuse what is no run folder to continue, and a configuration with another model than that of the run."""
+    if not folder.config.is_file():
+        raise ConfigError(f"continued: expected a run folder, {folder.path} has no {folder.config.name}")
+    if config is None:
+        return
+    if config.init is not None:
+        raise ConfigError("continued: expected no init beside it, which takes an encoder alone")
+    if config.out is not None and os.path.realpath(config.out) == os.path.realpath(folder.path):
+        raise ConfigError(f"out: expected another folder than that of the run to continue, got {config.out}")
+    previous, present = load_config(folder.config).to_dict(), config.to_dict()
+    pairs = [(name, previous[name], present[name]) for name in _MODEL]
+    pairs += [(f"data.{name}", previous["data"][name], present["data"][name]) for name in _READING]
+    for name, old, new in pairs:
+        if old != new:
+            raise ConfigError(
+                f"{name}: the run {folder.path} has {old}, which stays when it is continued, got {new}; "
+                f"--init {folder.path} takes its encoder alone"
+            )
 
 
 def _list_files(path: str) -> list[str]:

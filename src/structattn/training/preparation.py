@@ -16,7 +16,7 @@ import torch
 from jaxtyping import Int64
 from torch import Tensor, nn
 
-from structattn.data import Example, PhraseTrees, load_vectors
+from structattn.data import Example, PhraseTrees, Vocabulary, load_vectors
 from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.data.word_vectors import find_covered_words, read_dim
 from structattn.errors import ConfigError, MissingStructure, ParseError
@@ -87,7 +87,11 @@ def start_from(model: TaskModel, folder: str | os.PathLike[str], *, trust_code: 
     if theirs is not None and mine is not None and source.vocabulary and model.vocabulary:
         ids = torch.tensor(source.vocabulary.encode(model.vocabulary.words[UNKNOWN_ID + 1 :]), dtype=torch.long)
         shared = _take_vectors(mine, theirs, ids)
-    LOGGER.info("%d parameters and the vectors of %d words from %s", len(parameters), shared, name)
+    LOGGER.info(
+        "%d parameters and the vectors of %d words from %s; its classifier, its labels and its other words stay behind "
+        "(--continue keeps them)",
+        *(len(parameters), shared, name),
+    )
 
 
 def has_word_vectors(module: object) -> bool:
@@ -111,8 +115,8 @@ def _take_vectors(mine: "WordEmbedding", theirs: "WordEmbedding", ids: Int64[Ten
     return int(is_shared.sum())
 
 
-def prepare_model(plan: RunPlan, split: Split) -> TaskModel:
-    """A fresh model for the training data; draws its parameters from torch's generator."""
+def prepare_model(plan: RunPlan, split: Split, base: Vocabulary | None = None) -> TaskModel:
+    """A fresh model for the training data, whose words follow those of ``base``; draws from torch's generator."""
     config, task, data = plan.config, plan.task, plan.config.data
     made_of = ModelConfig(
         config.encoder,
@@ -125,6 +129,7 @@ def prepare_model(plan: RunPlan, split: Split) -> TaskModel:
         min_count=data.min_count,
         lowercase=data.lowercase,
         frozen_words=_list_frozen_words(data, split),
+        base=base,
     )
     one_of_each = getattr(split.train, "one_of_each", None)
     train = split.train if one_of_each is None else one_of_each()

@@ -23,10 +23,11 @@ from structattn.tasks.memory import check_memory
 from structattn.training import distributed
 from structattn.training.batches import BatchesAhead, prepare_batches
 from structattn.training.checkpoint import preserved_randomness, set_seed
+from structattn.training.continuing import extend_classes, take_over
 from structattn.training.examples import Split, read_split, summarise_split
 from structattn.training.execution import carry_out, peak_memory
 from structattn.training.loop import BATCH_OPTIONS, Measured, fit
-from structattn.training.models import load
+from structattn.training.models import load, load_task_model
 from structattn.training.plan import RunPlan, plan_run
 from structattn.training.preparation import count_parameters, find_missing_trees, prepare_model, start_from
 from structattn.training.run_config import RunConfig, load_config
@@ -159,13 +160,19 @@ def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: i
 
 def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bool) -> Mapping[str, Any]:
     config, task = plan.config, plan.task
-    split, find_trees = find_missing_trees(plan, read_split(plan))
+    split, source = read_split(plan), None
+    if config.continued is not None:
+        source = load_task_model(config.continued, trust_code=trust_code)
+        plan = extend_classes(plan, source, split)
+    split, find_trees = find_missing_trees(plan, split)
     if distributed.is_first_process():
         for summary in summarise_split(plan, split):
             summary.log(LOGGER)
     torch.manual_seed(config.seed)
-    model = prepare_model(plan, split)
+    model = prepare_model(plan, split, None if source is None else source.vocabulary)
     model.find_trees = find_trees
+    if source is not None:
+        take_over(model, source, str(config.continued))
     if config.init is not None:
         start_from(model, config.init, trust_code=trust_code)
     # Again, so that dropout does not depend on how many random numbers the initialisation drew.
@@ -184,6 +191,7 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
             accelerator=accelerator,
             metric=task.main_metric,
             clipped=model.parameters(),
+            measure_first=source is not None,
         )
     result = RunResult(
         folder.path,

@@ -193,6 +193,8 @@ class RunConfig(RunSettings):
         decoder: the decoder, in place of the classifier, for tasks whose answer is a text.
         optimization: optimiser and schedule.
         init: folder of a run or model, of any task, whose encoder initialises this one.
+        continued: folder of a run that this one continues on further data, with its model, classes and words;
+            --continue RUN takes the rest of its configuration too.
         seed: random seed of parameters, dropout and order of examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
         folds: number of folds of cross-validation, all made from the training file.
@@ -219,6 +221,7 @@ class RunConfig(RunSettings):
     decoder: DecoderConfig = field(default_factory=DecoderConfig)
     optimization: OptimizationConfig = field(default_factory=OptimizationConfig)
     init: str | None = None
+    continued: str | None = None
     out: str | None = None
     folds: int | None = None
     fold: int | None = None

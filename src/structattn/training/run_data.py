@@ -15,11 +15,14 @@ from structattn.files.json_yaml import read_json, read_json_lines
 from structattn.files.text import is_remote
 from structattn.tasks import Task
 from structattn.training.examples import Data, read_split, stream_examples
-from structattn.training.plan import plan_data
+from structattn.training.plan import check_continued, plan_data
 from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig, load_config
 from structattn.training.run_folder import RunFolder
 
 LOGGER = logging.getLogger("structattn.training")
+_COLUMNS = ("text_column", "label_column", "id_column")
+# What a configuration says about training data, and about no others.
+_PAST = ("train", "limit", "sample", "test_size", "parses", "class_weights", "generated")
 
 
 def inherit_data_config(
@@ -43,10 +46,15 @@ def inherit_data_config(
     is_own = format is not None and (labelled or format in FORMATS.added() or ":" in format)
     is_similar = isinstance(source, str | os.PathLike) and _ending(source) == _ending(trained.train or "")
     values: dict[str, Any] = {"format": format if is_own and is_similar else None, "parses": None}
-    if isinstance(source, Sequence) and source and isinstance(source[0], tuple):  # their places say what they are
-        values |= dict.fromkeys(("text_column", "label_column", "id_column"))
+    if _are_tuples(source):
+        values |= dict.fromkeys(_COLUMNS)
     values |= {name: value for name, value in changes.items() if value is not None}
     return dataclasses.replace(trained, **values)
+
+
+def _are_tuples(source: Data) -> bool:
+    """Whether the places of values, rather than names of columns, say what they are."""
+    return isinstance(source, Sequence) and bool(source) and isinstance(source[0], tuple)
 
 
 def _ending(path: str | os.PathLike[str]) -> str:
@@ -116,3 +124,22 @@ def _locate(path: str, start: str) -> str:
         return there if all(map(os.path.exists, list_files(there))) else path
     except ParseError:  # such as a pattern that matches nothing
         return path
+
+
+def inherit_config(run: str | os.PathLike[str], source: Data = "") -> dict[str, Any]:
+    """The values of the configuration of a run for one that continues it on this data, without its own and its folder.
+
+    Its dev and test files are kept, so that figures can be compared.
+    """
+    folder = RunFolder(run)
+    check_continued(folder)
+    values = load_located(folder).to_dict()
+    data = {name: value for name, value in values.pop("data").items() if name not in _PAST}
+    for name in ("dev", "test"):
+        if str(data[name]).startswith(FROM_PYTHON):
+            data[name] = None
+    if _are_tuples(source):
+        data |= dict.fromkeys(_COLUMNS)
+    for name in ("init", "out", "seed", "folds", "fold", "report_to"):
+        del values[name]
+    return {**values, "continued": os.fspath(run), "data": data}
