@@ -24,7 +24,7 @@ from structattn.cli.hydra_pretrain_command import command as hydra_pretrain
 from structattn.cli.parser_train_command import command as parser_train
 from structattn.cli.train_command import command as train
 from structattn.data import Vocabulary
-from structattn.data.model_card import CARD, CARDS, Trained, add_comparison, write_card
+from structattn.data.model_card import CARD, CARDS, Trained, add_section, write_card
 from structattn.data.model_folder import MODEL_KINDS
 from structattn.errors import ParseError
 from structattn.files.markdown import escape_markdown, fence_code, format_table
@@ -265,4 +265,4 @@ def test_a_comparison_stands_in_the_cards_of_its_runs(tmp_path: Path, capsys: py
 
 def test_a_comparison_needs_a_card(tmp_path: Path) -> None:
     with pytest.raises(ParseError, match=r"README\.md: cannot read this file"):
-        add_comparison(tmp_path, "nothing")
+        add_section(tmp_path, "Comparison", "nothing")

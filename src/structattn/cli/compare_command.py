@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from structattn.cli.command_inputs import check_at_least, check_ending, refuse_without
-from structattn.data.model_card import add_comparison
+from structattn.data.model_card import add_section
 from structattn.errors import ConfigError
 from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
@@ -100,7 +100,7 @@ def _write_into_cards(comparison: Comparison) -> None:
     text = comparison_table(comparison, "markdown")
     for folder in [RunFolder(path) for group in comparison.groups for path in group.folders]:
         if folder.best.is_dir():  # a run over all folds has no best model
-            add_comparison(folder.best, text)
+            add_section(folder.best, "Comparison", text)
 
 
 def _lines(comparison: Comparison, examples: int) -> Iterator[str]:

@@ -25,6 +25,7 @@ COMMANDS = {
     "demo": "train a plain and two structured encoders on a generated treebank, compare them, draw their attention",
     "train": "train an encoder on a task and write a run folder",
     "eval": "evaluate a trained run on a file",
+    "calibrate": "fit the probabilities of a trained classifier to data, and choose when it answers",
     "predict": "predict the examples of a file, one JSON line each",
     "export": "export a trained classifier as one torch.export program that runs without this package",
     "compare": "compare runs: mean and deviation over seeds, paired bootstrap, the examples that flipped",

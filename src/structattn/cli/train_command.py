@@ -62,10 +62,10 @@ def command(
 
     Args:
         config: the configuration.
-        seeds: several runs, such as 1..5 or 1,3,7; each in its own folder, below --out if that is given.
+        seeds: several runs, such as 1..5 or 1,3,7; each in its own folder below --out.
         backbone: folder of a Hugging Face encoder, whose states the encoder reads: the same as --embedder.name backbone
             --embedder.folder.
-        adapter: folder of HYDRA heads, for the encoder hydra: the same as --options.adapter.
+        adapter: folder of HYDRA heads, for the encoder hydra: as --options.adapter.
         resume: continue the interrupted run in --out.
         overwrite: replace the run in --out.
         trust_code: import and run an encoder module:function that the folder of --init names.

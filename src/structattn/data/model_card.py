@@ -18,7 +18,6 @@ from structattn.files.text import read_text
 from structattn.tables import Table
 
 CARD = "README.md"
-_COMPARISON = "\n## Comparison\n"
 _MOST_LABELS, _WIDTH = 20, 60
 
 
@@ -125,11 +124,13 @@ def write_card(folder: Path, trained: Trained | None = None) -> None:
         stream.write(_card(config, layout, (folder / layout.weights).stat().st_size, trained))
 
 
-def add_comparison(folder: Path, comparison: str) -> None:
-    """Append a comparison with other models, in Markdown, to a card, in place of an earlier one."""
-    card = read_text(folder / CARD).partition(_COMPARISON)[0]
+def add_section(folder: Path, title: str, content: str) -> None:
+    """Append a section in Markdown to a card, in place of an earlier one of this title."""
+    heading = f"\n## {title}\n"
+    first, _, after = read_text(folder / CARD).partition(heading)
+    _, further, after = after.partition("\n## ")
     with replace_text(folder / CARD) as stream:
-        stream.write(f"{card.rstrip()}\n{_COMPARISON}\n{comparison.rstrip()}\n")
+        stream.write(f"{(first + further + after).rstrip()}\n{heading}\n{content.rstrip()}\n")
 
 
 def _card(config: Mapping[str, Any], layout: Layout, num_bytes: int, trained: Trained | None) -> str:

@@ -42,6 +42,7 @@ def answer_to_json(answer: Prediction) -> dict[str, Any]:
         "probabilities": dict(answer.probabilities),
         "score": answer.score,
         "text": answer.text,
+        **answer.details,
     }
 
 

@@ -5,9 +5,10 @@ from pathlib import Path
 
 from structattn.files.json_yaml import read_json
 from structattn.files.replacing import replace_text
-from structattn.pictures import Names, heatmap, page, table
+from structattn.pictures import Names, Series, heatmap, line_chart, page, table
 from structattn.pictures.html_page import Section
 from structattn.tasks.reports import Report
+from structattn.training.calibrate_run import Calibrated
 from structattn.training.run_folder import RunFolder
 
 # A matrix of more classes than this has no numbers in its cells.
@@ -41,6 +42,23 @@ def save_report(run: RunFolder) -> Path:
     with replace_text(path) as stream:
         stream.write(report_page({name: Report.from_dict(values) for name, values in reports.items()}, run.path.name))
     return path
+
+
+def calibration_page(result: Calibrated, title: str) -> str:
+    """The reliability of a model before and after it was calibrated: a table, and accuracy by confidence.
+
+    Args:
+        result: what ``structattn.training.calibrate`` returned.
+        title: the heading.
+    """
+    curves = [
+        Series(name, [confidence for confidence, _, _ in each.bins], [accuracy for _, accuracy, _ in each.bins])
+        for name, each in (("before", result.before), ("after", result.after))
+    ]
+    curves.append(Series("calibrated", [0.0, 1.0], [0.0, 1.0]))
+    drawn = line_chart(curves, x_label="mean confidence", y_label="accuracy", percent=True, from_zero=True)
+    note = f"Figures on {result.measured_on}; ten bins of confidence."
+    return page(title, [Section("Reliability", table(result.table()) + drawn, note=note)])
 
 
 def _section(name: str, report: Report) -> Section:

@@ -129,8 +129,8 @@ class DecoderConfig:
     Attributes:
         name: name of a decoder.
         options: keyword arguments of the decoder's builder.
-        source: token unit of the source: words, characters, or subwords learnt from the training data. If both sides
-            use subwords, these are learnt jointly and share their ids.
+        source: token unit of the source: words, characters, or subwords learnt from the training data, jointly if both
+            sides use them.
         target: token unit of the target.
         vocab_size: maximum number of subwords.
         label_smoothing: share of the target probability spread over all tokens.

@@ -22,6 +22,7 @@ from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answer_config import COMBINATIONS, ClassifierConfig, combine
 from structattn.tasks.answering import Evaluation, Item, Prediction, answer_by_length, num_words
+from structattn.tasks.calibration import Calibration
 from structattn.tasks.classifier import Classifier, expected_scores, score_targets, smoothed
 from structattn.tasks.metrics import metric
 from structattn.tasks.task import Task
@@ -111,6 +112,7 @@ class SentenceModel(TaskModel):
             hidden=task.classifier_hidden,
             activation="sigmoid" if task.combine == "tai" else "relu",
         )
+        self.calibration = None if task.is_regression else Calibration()
         self._indices = {label: index for index, label in enumerate(classes)}
 
     @classmethod
@@ -146,7 +148,7 @@ class SentenceModel(TaskModel):
             has_vocabulary: whether to read the vocabulary from there; without one the model takes batches only.
         """
         vocabulary = read_vocabulary(folder / VOCABULARY, size=config["vocab_size"]) if has_vocabulary else None
-        return cls(
+        model = cls(
             build_from_config(config, folder),
             Task.from_dict(config["task"]),
             config["labels"],
@@ -155,6 +157,9 @@ class SentenceModel(TaskModel):
             trees=PhraseTrees(**config["trees"]),
             nodes=config["nodes"],
         )
+        if "calibration" in config:
+            model.calibration = Calibration(**config["calibration"])
+        return model
 
     @property
     def config(self) -> dict[str, Any]:
@@ -293,15 +298,23 @@ class SentenceModel(TaskModel):
 
     def _answers(self, batch: TaskBatch) -> list[Prediction]:
         # Probabilities in double precision, so that rounding to a file and back does not change them.
-        probabilities = self(batch.to(self.device)).double().softmax(-1)
+        probabilities = self.probabilities(self(batch.to(self.device)).double())
         rows = [dict(zip(self.labels, row, strict=True)) for row in probabilities.tolist()]
-        best = probabilities.argmax(-1).tolist()
-        labels: list[str | None] = [self.labels[index] for index in best]
-        scores: list[float | None] = [None] * len(rows)
         if self.task.score_range is not None:
-            labels = [None] * len(rows)
             scores = expected_scores(probabilities, self.task.score_range).tolist()
-        return [Prediction(*answer) for answer in zip(batch.ids, labels, scores, rows, strict=True)]
+            return [Prediction(name, None, *answer) for name, *answer in zip(batch.ids, scores, rows, strict=True)]
+        calibration = self.calibration or Calibration()
+        answers, abstained = calibration.decide(probabilities.cpu().numpy(), self.labels)
+        labels = [self.labels[index] for index in answers]
+        details = [{"abstained": True} if abstains else {} for abstains in abstained]
+        return [
+            Prediction(name, label, None, row, details=detail)
+            for name, label, row, detail in zip(batch.ids, labels, rows, details, strict=True)
+        ]
+
+    def probabilities(self, logits: Float[Tensor, "*batch label"]) -> Float[Tensor, "*batch label"]:
+        """The probabilities of logits, at the temperature of the model."""
+        return (logits if self.calibration is None else logits / self.calibration.temperature).softmax(-1)
 
     def _target(self, examples: Sequence[Example]) -> Float[Tensor, "batch label"]:
         if self.task.score_range is not None:

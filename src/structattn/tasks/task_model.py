@@ -4,7 +4,7 @@ import copy
 import logging
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
 
@@ -19,6 +19,7 @@ from structattn.encoders.encoder_table import encoder_options
 from structattn.errors import ConfigError
 from structattn.tasks.answer_config import ClassifierConfig, DecoderConfig
 from structattn.tasks.answering import Evaluation, Item, Prediction, num_words, to_example
+from structattn.tasks.calibration import Calibration
 from structattn.tasks.task import Task
 
 if TYPE_CHECKING:
@@ -124,6 +125,7 @@ class TaskModel(SavedModel):
         labels: the classes; none for texts and trees.
         find_trees: adds trees to sentences that have none, before they are encoded; saved with the model. ``None`` for
             a model that needs no trees, or was trained on trees that came with its data.
+        calibration: the temperature and thresholds behind its answers; ``None`` if these are not classes.
         uses_pooling: whether the answer depends on the sentence vector, rather than on the states of words alone.
     """
 
@@ -133,6 +135,7 @@ class TaskModel(SavedModel):
     encoder: Any
     vocabulary: Vocabulary | None
     find_trees: TreeFinder | None = None
+    calibration: Calibration | None = None
 
     @classmethod
     @abstractmethod
@@ -205,8 +208,10 @@ class TaskModel(SavedModel):
 
     @property
     def origin(self) -> dict[str, Any]:
-        """The parser that found the trees of the training data, if one did."""
-        return {} if self.find_trees is None else {TREE_PARSER: self.find_trees.record}
+        """The parser that found the trees of the training data, if one did, and the calibration, if there is one."""
+        trees = {} if self.find_trees is None else {TREE_PARSER: self.find_trees.record}
+        is_calibrated = self.calibration not in (None, Calibration())
+        return trees | ({"calibration": asdict(self.calibration)} if is_calibrated else {})  # type: ignore[arg-type]
 
     @property
     def reads_together(self) -> bool:

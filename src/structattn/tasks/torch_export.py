@@ -4,6 +4,7 @@ The program takes the tensors of one batch by name, a mapping for each sentence 
 probabilities of the labels. The file also contains the names, the labels and the words.
 """
 
+import dataclasses
 import io
 import itertools
 import json
@@ -23,6 +24,7 @@ from structattn.errors import ConfigError, MissingStructure, StructAttnError
 from structattn.files.replacing import replace_bytes
 from structattn.functional.token2token import write_out
 from structattn.layers.evaluation_mode import evaluating
+from structattn.tasks.calibration import Calibration
 from structattn.tasks.sentence_model import SentenceModel
 from structattn.tasks.task_batch import TaskBatch
 
@@ -58,6 +60,7 @@ def export_program(
             "inputs": [list(batch.tensors()) for batch in batches[0]],
             "words": list(model.vocabulary.words),
             "lowercase": model.vocabulary.lowercase,
+            "calibration": dataclasses.asdict(model.calibration or Calibration()),
         }
         # In memory first: torch aborts the process if the disk is full while it writes to a file.
         whole = io.BytesIO()
@@ -86,7 +89,7 @@ class _Classifier(nn.Module):
         batches = [SentenceBatch.from_tensors(*tensors) for tensors in zip(sentences, self.facts, strict=True)]
         nothing = sentences[0]["mask"].new_zeros(sentences[0]["mask"].shape[0], 1, dtype=torch.float32)
         logits: Tensor = self.model(TaskBatch(tuple(batches), nothing, nothing[:, 0]))
-        return logits.softmax(-1)
+        return self.model.probabilities(logits)
 
 
 def _exported(classifier: _Classifier, batches: Sequence[SentenceBatch]) -> ExportedProgram:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
+    from structattn.training.calibrate_run import calibrate
     from structattn.training.comparison import Comparison, compare
     from structattn.training.distributed import is_first_process
     from structattn.training.heads import Pretraining, pretrain_heads
@@ -44,6 +45,7 @@ __all__ = [
     "Significance",
     "StructAttnForSequenceClassification",
     "bootstrap_family",
+    "calibrate",
     "compare",
     "compare_pooled",
     "evaluate",

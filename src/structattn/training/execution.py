@@ -98,11 +98,12 @@ def _collect_environment(device: torch.device, files: Iterable[str | os.PathLike
         "processes": distributed.num_processes(),
         "command": sys.argv,
         "directory": os.getcwd(),
-        "sha256": {os.fspath(file): _checksum(file) for file in files if file is not None and Path(file).is_file()},
+        "sha256": {os.fspath(file): checksum(file) for file in files if file is not None and Path(file).is_file()},
     }
 
 
-def _checksum(file: str | os.PathLike[str]) -> str:
+def checksum(file: str | os.PathLike[str]) -> str:
+    """The SHA-256 of a file."""
     with open(file, "rb") as stream:
         return hashlib.file_digest(stream, "sha256").hexdigest()
 

@@ -41,13 +41,13 @@ class OptimizationConfig:
 
     Attributes:
         initial_range: draw initial weights and biases uniformly between minus and plus this value, except in
-            normalisations and pretrained word vectors; if ``None``, each module initialises itself.
+            normalisations and pretrained word vectors.
         optimizer: ``adadelta`` has rho .95 and epsilon 1e-8, as for DiSAN.
         learning_rate: peak learning rate.
         weight_decay: weight decay of matrices, not of biases, normalisation or word vectors; an L2 penalty in the
             gradient, except for ``adamw`` (decoupled).
-        embedding_lr_scale: learning rate of the word vectors as a share of ``learning_rate``; with little data
-            a small share is better for pretrained vectors, and 0 freezes them.
+        embedding_lr_scale: learning rate of word vectors as a share of ``learning_rate``; small is better for
+            pretrained vectors with little data, and 0 freezes them.
         backbone_lr_scale: learning rate of a pretrained backbone as a share of ``learning_rate``; new layers
             often need a higher one.
         momentum: momentum of ``sgd``.
@@ -56,12 +56,11 @@ class OptimizationConfig:
             included, on the longer side of sentence and target.
         gradient_accumulation: batches per step; the gradient is the mean of theirs.
         epochs: maximum number of epochs.
-        patience: evaluations without improvement after which to stop; ``None``: never.
+        patience: evaluations without improvement before the end; ``None``: never.
         clip: maximum norm of the gradient; ``None``: no clipping.
-        schedule: ``linear`` falls to zero at the end of the last epoch; ``triangular`` does so from the first step on,
-            and is capped by the warm-up; ``inverse_sqrt`` falls with the square root of the step after the warm-up
-            (Vaswani et al. 2017, section 5.3); ``halving`` halves at the start of epoch ``halve_from`` and then after
-            every ``halve_every`` epochs.
+        schedule: ``linear`` falls to zero at the end; ``triangular`` does so from the first step on, capped by the
+            warm-up; ``inverse_sqrt`` falls with the square root of the step (Vaswani et al. 2017, section 5.3);
+            ``halving`` halves at the start of epoch ``halve_from`` and then after every ``halve_every`` epochs.
         halve_from: epoch of the first halving, counted from 1.
         halve_every: number of epochs between halvings.
         warmup: share of all steps over which the learning rate rises from zero; a value of at least 1 is a number of
@@ -69,8 +68,7 @@ class OptimizationConfig:
         evaluations_per_epoch: number of evenly spaced evaluations per epoch; ``0.1`` is one every tenth epoch and one
             at the end.
         average: number of latest evaluations whose parameters are averaged.
-        metric: the metric that chooses the best epoch and stops the run, such as macro_f1; the task's main one if
-            ``None``.
+        metric: the metric that chooses the best epoch; the task's main one if ``None``.
     """
 
     initial_range: float | None = None

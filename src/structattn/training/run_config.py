@@ -39,31 +39,28 @@ class DataConfig:
         dev: the development file; without one, a part of the training data is held out.
         test: a file on which the best model is evaluated once, at the end.
         format: data format of all three; recognised from each file if ``None``.
-        parses: a CoNLL-U file; sentences without a dependency tree get the tree of the same words from it.
-        parser: parses the remaining sentences without a tree, if the encoder needs trees; the model remembers it. As
-            for ``structattn parse``: ``en``, the English parser of this package, if ``None``; ``none`` for no parser.
-        text_column: for tables and JSON: the column (or key) of texts; two separated by a comma for pairs,
-            ``premise,hypothesis``; quote a name that contains a comma. A name in the header, or a number from 0 in a
-            table without a header; found by its name (``text``, ``review``, ...) if ``None``.
+        parses: a CoNLL-U file with trees of the same words, for sentences without one.
+        parser: finds the trees that the encoder needs and sentences still lack; the model remembers it. ``en``, the
+            English parser of this package, if ``None``; ``none`` for no parser.
+        text_column: for tables and JSON: the column (or key) of texts, or two for pairs, ``premise,hypothesis``; a name
+            (in quotes if it has a comma), or a number from 0 in a table without a header; found by its name (``text``,
+            ``review``, ...) if ``None``.
         label_column: the column of labels, by name or number.
         id_column: the column of ids, by name or number.
-        phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, with neutral
-            ones weighted by a quarter), each an example of its own; or ``nodes``, where one encoding of the sentence is
-            trained on the labels of all its words and phrases (for encoders with phrase states). The task's own choice
-            if ``None``. Never for dev and test.
+        phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
+            by a quarter), each an example of its own; or ``nodes``, one encoding of the sentence on the labels of all
+            its words and phrases. The task's own choice if ``None``. Never for dev and test.
         trees: which phrase trees sentences get, at prediction too: their ``own``; ``rooted``, with one root over
             several trees; from their ``dependency`` trees; or trees without syntax: ``left``, ``right``,
             ``balanced``, ``random``.
         unary: what to do with unary chains, phrases over the same words.
         tree_seed: random seed of ``random`` trees.
         holdout: share of the training data held out as dev if there is no dev file; the same examples for every seed.
-        test_size: number of examples that are held out as test data if there is no test file: those that follow the
-            first ``limit`` ones, or the last ones of the file.
+        test_size: number of last examples, or of those after ``limit``, held out as test data.
         vectors: pretrained vectors: a GloVe text file, or a Hugging Face model folder.
-        vectors_size: scale the vectors so that their elements have this root mean square; no scaling if ``None``. Input
-            embeddings of language models are ten times smaller than GloVe's.
-        frozen: which words outside the training data get their pretrained vector, frozen: those of dev and test, all in
-            the vectors file, or none.
+        vectors_size: scale the vectors to this root mean square of their elements; input embeddings of language models
+            are ten times smaller than GloVe's.
+        frozen: which other words get their pretrained vector, frozen: those of dev and test, all in the file, or none.
         min_count: rarer words of the training data are treated as unknown.
         lowercase: whether ``The`` and ``the`` are one word; subwords keep their case.
         limit: maximum number of training examples, from the start of the file.
@@ -78,11 +75,9 @@ class DataConfig:
             whose answer is a class or a score.
         buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
         loader_workers: number of processes that prepare streamed batches in advance.
-        stratify: hold out (and make folds) class by class, rather than at random; if ``None``, so for the tasks for
-            files of your own, and at random for the data sets of the papers, whose recorded splits stay.
-        class_weights: factors of the loss by class: ``balanced``, the inverse of how frequent a class is, or a mapping
-            such as {rare: 4}; classes that it does not name have 1.
-        sampling: ``balanced`` draws the examples of an epoch with replacement, so that all classes come equally often.
+        stratify: hold out class by class; if ``None``, in tasks for files of your own.
+        class_weights: factors of the loss: ``balanced``, or a mapping such as {rare: 4}.
+        sampling: ``balanced`` draws examples so that all classes come equally often.
     """
 
     train: str | None = None
@@ -184,17 +179,15 @@ class RunConfig(RunSettings):
     Attributes:
         task: name of a task.
         encoder: name of an encoder (``structattn train`` takes several: ``ms_san,disan``), or ``module:function`` for
-            a function of your own, which takes the embedder first and its options by keyword.
+            one of your own, which takes the embedder and its options by keyword.
         data: the examples; tasks that generate their own need none.
         options: keyword arguments of the encoder's builder; structattn list encoders --options shows them.
-        embedder: the source of the encoder's word states: ``name`` and options of an entry of
-            ``structattn.encoders.EMBEDDERS``, by default word vectors.
+        embedder: the source of word states, word vectors by default; see structattn list embedders.
         classifier: the layers above the encoder.
         decoder: the decoder, in place of the classifier, for tasks whose answer is a text.
         optimization: optimiser and schedule.
         init: folder of a run or model, of any task, whose encoder initialises this one.
-        continued: folder of a run that this one continues on further data, with its model, classes and words;
-            --continue RUN takes the rest of its configuration too.
+        continued: folder of a run to continue on further data; typed --continue RUN.
         seed: random seed of parameters, dropout and order of examples.
         out: the run folder; ``runs/<task>/<encoder>/seed<k>-<time>`` if ``None``.
         folds: number of folds of cross-validation, all made from the training file.

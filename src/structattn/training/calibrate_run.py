@@ -1,0 +1,173 @@
+"""Calibrating the best model of a run on data that it was not trained on."""
+
+import dataclasses
+import logging
+import os
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+from structattn.data import Example
+from structattn.data.model_card import add_section
+from structattn.data.model_config import MODEL, find_whole_model
+from structattn.errors import ConfigError
+from structattn.files.json_yaml import read_json, write_json
+from structattn.files.markdown import escape_markdown, format_table
+from structattn.tasks import TaskModel
+from structattn.tasks.calibration import Calibration, Reliability, fit_temperature, measure_reliability, temper
+from structattn.training.examples import Data, name_source, read_labelled
+from structattn.training.execution import checksum
+from structattn.training.models import load_task_model
+from structattn.training.run_config import DataConfig
+from structattn.training.run_data import inherit_data_config, read_run_examples
+from structattn.training.run_folder import RunFolder
+
+LOGGER = logging.getLogger("structattn.training")
+_FOLDS = 5
+
+
+@dataclass(frozen=True)
+class Calibrated:
+    """The result of ``calibrate``.
+
+    Attributes:
+        calibration: what the model keeps from now on.
+        examples: how many examples the temperature was fitted on.
+        measured_on: what the figures are of: a test file, or each fifth of the data by the temperature of the others.
+        before: the reliability without the temperature.
+        after: the reliability with it.
+        coverage: the share of the examples that are answered, by the thresholds and ``abstain``.
+        accuracy: the share of these that are answered correctly.
+    """
+
+    calibration: Calibration
+    examples: int
+    measured_on: str
+    before: Reliability
+    after: Reliability
+    coverage: float
+    accuracy: float
+
+    def table(self) -> list[list[str]]:
+        """The figures as rows of cells, the header first."""
+        names = ("expected_calibration_error", "brier", "negative_log_likelihood")
+        temperatures = (1.0, self.calibration.temperature)
+        figures = [
+            [f"{temperature:.3g}", *(f"{getattr(reliability, name):.4f}" for name in names)]
+            for temperature, reliability in zip(temperatures, (self.before, self.after), strict=True)
+        ]
+        return [["temperature", *(name.replace("_", " ") for name in names)], *figures]
+
+
+def calibrate(
+    run: str | os.PathLike[str],
+    data: Data | None = None,
+    *,
+    test: Data | None = None,
+    thresholds: Mapping[str, float] | None = None,
+    abstain: float = 0.0,
+    format: str | None = None,
+    parses: str | None = None,
+    trust_code: bool = False,
+) -> Calibrated:
+    """Fit a temperature for the best model of a run, which ``predict``, ``serve`` and ``export`` apply from now on.
+
+    Args:
+        run: a run folder, or the folder of a saved model.
+        data: labelled data that the model was not trained on; the run's own development data if ``None``.
+        test: other data to measure on; without them each fifth of ``data`` is measured by the temperature of the rest.
+        thresholds: see ``Calibration``.
+        abstain: see ``Calibration``.
+        format: the format of both files; recognised if ``None``.
+        parses: a CoNLL-U file with trees for sentences that have none.
+        trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run.
+
+    Raises:
+        ConfigError: for a model that does not answer with classes, for the training data of the run, for data with
+            fewer than two classes that the model knows, and for thresholds that are no probabilities.
+
+    Example:
+        >>> import tempfile
+        >>> from structattn.training import train
+        >>> rows = [("so fine", "good"), ("so dull", "bad")] * 8
+        >>> options = {"options": {"dim": 8}, "optimization": {"epochs": 20}}
+        >>> run = train(rows, rows, encoder="emb_s2t", out=tempfile.mkdtemp(), **options).folder
+        >>> result = calibrate(run, rows, abstain=0.5)
+        >>> result.coverage, result.after.negative_log_likelihood <= result.before.negative_log_likelihood
+        (1.0, True)
+    """
+    folder = find_whole_model(run)
+    _refuse_training_data(run, data)
+    calibration = Calibration(1.0, dict(thresholds or {}), abstain)
+    model = load_task_model(run, trust_code=trust_code)
+    if model.calibration is None:
+        raise ConfigError(f"calibrate: expected a model that answers with classes, got task {model.task.name!r}")
+    calibration.check_labels(model.labels)
+    model.calibration = Calibration()
+
+    def answer(source: Data | None) -> tuple[np.ndarray, np.ndarray]:
+        if source is None:
+            return _answer(model, read_run_examples(run, "dev", task=model.task)[0], "the run's dev data")
+        settings: DataConfig = inherit_data_config(run, source, format=format, parses=parses)
+        return _answer(model, read_labelled(model.task, source, settings), name_source(source))
+
+    probabilities, gold = answer(data)
+    calibration = dataclasses.replace(calibration, temperature=fit_temperature(probabilities, gold))
+    if test is None:
+        measured_on, fold = "fifths of the data, each by the temperature of the others", np.arange(len(gold)) % _FOLDS
+        tempered = np.empty_like(probabilities)
+        for each in np.unique(fold):
+            held_out = fold == each
+            temperature = fit_temperature(probabilities[~held_out], gold[~held_out])
+            tempered[held_out] = temper(probabilities[held_out], temperature)
+    else:
+        measured_on, (probabilities, gold) = name_source(test), answer(test)
+        tempered = temper(probabilities, calibration.temperature)
+    answers, abstained = calibration.decide(tempered, model.labels)
+    answered = ~np.array(abstained)
+    right = (np.array(answers) == gold)[answered]
+    result = Calibrated(
+        calibration,
+        len(gold),
+        measured_on,
+        measure_reliability(probabilities, gold),
+        measure_reliability(tempered, gold),
+        float(answered.mean()),
+        float(right.mean()) if len(right) else 0.0,
+    )
+    config = read_json(folder / MODEL.config)
+    write_json(folder / MODEL.config, {**config, "calibration": dataclasses.asdict(calibration)})
+    header, *rows = result.table()
+    add_section(folder, "Calibration", f"{format_table(header, rows)}\n\nMeasured on {escape_markdown(measured_on)}.")
+    return result
+
+
+def _answer(model: TaskModel, examples: Sequence[Example], name: str) -> tuple[np.ndarray, np.ndarray]:
+    """The probabilities of the examples whose label the model knows, and the places of these labels."""
+    places = {label: place for place, label in enumerate(model.labels)}
+    answerable = [example for example in examples if example.label in places]
+    if len(answerable) < len(examples):
+        number = f"{len(examples) - len(answerable):,} of {len(examples):,}"
+        LOGGER.warning("warning: %s: %s examples have labels that the model lacks; they are left out", name, number)
+    classes = {str(example.label) for example in answerable}
+    if len(classes) < 2:
+        listed = ", ".join(map(repr, classes)) or "none"
+        raise ConfigError(f"{name}: expected examples of at least two classes of the model, got {listed}")
+    predictions = model.predict(answerable)
+    probabilities = np.array([list(prediction.probabilities.values()) for prediction in predictions])
+    return probabilities, np.array([places[str(example.label)] for example in answerable])
+
+
+def _refuse_training_data(run: str | os.PathLike[str], data: Data | None) -> None:
+    """Refuse the file that the run was trained on, wherever it is now; its held-out part is ``None``."""
+    file = RunFolder(run).environment
+    if not isinstance(data, str | os.PathLike) or not Path(data).is_file() or not file.is_file():
+        return
+    config = inherit_data_config(run, data)
+    other = {config.dev, config.test, config.vectors}
+    recorded = {digest for name, digest in read_json(file).get("sha256", {}).items() if name not in other}
+    if checksum(data) in recorded:
+        hint = "give other data" if config.dev else "give other data, or none for the part that the run held out"
+        raise ConfigError(f"calibrate: {data} is a training file of {run}, on which every model is too sure; {hint}")
