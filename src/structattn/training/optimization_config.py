@@ -65,8 +65,7 @@ class OptimizationConfig:
         halve_every: number of epochs between halvings.
         warmup: share of all steps over which the learning rate rises from zero; a value of at least 1 is a number of
             steps.
-        evaluations_per_epoch: number of evenly spaced evaluations per epoch; ``0.1`` is one every tenth epoch and one
-            at the end.
+        evaluations_per_epoch: evenly spaced ones; ``0.1`` is every tenth epoch and the end.
         average: number of latest evaluations whose parameters are averaged.
         metric: the metric that chooses the best epoch; the task's main one if ``None``.
     """
