@@ -46,7 +46,12 @@ def source_name(source: object) -> str:
 
 
 class ConfigError(StructAttnError, ValueError):
-    """An option or a name that the library does not know; the message lists what it knows."""
+    """An option or a name that the library does not know, or a text, the one at ``index`` in its batch, beyond it."""
+
+    def __init__(self, message: str = "", *, index: int | None = None) -> None:
+        self.message = message
+        self.index = index
+        super().__init__(message)
 
 
 @contextmanager

@@ -188,7 +188,7 @@ def test_runs_are_compared_on_objects_too(tmp_path: Path) -> None:
         (ROWS, {"optimization": {"epoch": 2}}, ConfigError, "epoch"),
         (ROWS, {"label_column": "mood"}, ParseError, "data:1: expected a column 'mood', got 'text, label'"),
         ([("a", "x"), 3], {}, ParseError, "data:2: expected a mapping, a tuple"),
-        ([("a", "b", "x")], {}, ConfigError, "takes one sentence, example 0 has 2"),
+        ([("a", "b", "x")], {}, ConfigError, r"takes one sentence, example 0 \(row 1\) has 2"),
         ({"text": ["a"]}, {}, ParseError, "expected a data frame, a data set or a list of examples"),
         (ROWS, {"phrases": "all"}, ConfigError, "'all' needs a training file"),
         (["a", "b"] * 8, {}, ConfigError, "the given data: example .* of the training data has no label to learn from"),
@@ -223,5 +223,5 @@ def test_commands_for_models_of_tasks_refuse_others(words: str, tmp_path: Path, 
 
 def test_evaluation_needs_labels(tmp_path: Path) -> None:
     result = sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
-    with pytest.raises(ConfigError, match="example 0 has no label to compare with; predict needs none"):
+    with pytest.raises(ConfigError, match=r"example 0 \(row 1\) has no label to compare with; predict needs none"):
         sa.evaluate(result.folder, ["a day"])

@@ -1,10 +1,13 @@
 """Checks of what a command reads, before anything that takes long to import is needed, and how it is read."""
 
+import contextlib
 import sys
+from collections.abc import Iterator
 
 from structattn.data.model_config import check_folders, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, StructAttnError
+from structattn.files.item_faults import collecting_faults
 from structattn.files.text import Source, check_readable
 from structattn.parsing.parsers import check_parser
 
@@ -85,3 +88,30 @@ def check_port(port: int) -> None:
 def resolve_source(file: str) -> Source:
     """The file, or stdin for ``-``."""
     return sys.stdin if file == "-" else file
+
+
+_MOST_FAULTS = 3
+
+
+@contextlib.contextmanager
+def answering_others(strict: bool, answered: str) -> Iterator[None]:
+    """In the block, single items that are wrong are left out; after it, one error says how many, and what is wrong.
+
+    Args:
+        strict: whether the first of them ends the command instead.
+        answered: what they are not, ``predicted`` for example.
+    """
+    if strict:
+        yield
+        return
+    with collecting_faults() as faults:
+        try:
+            yield
+        except StructAttnError as error:  # about the whole file
+            raise faults[0] if faults else error from None
+    if faults:
+        messages = [str(fault) for fault in faults[:_MOST_FAULTS]]
+        more = len(faults) - len(messages)
+        messages += [f"{more:,} more"] * (more > 0)
+        count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
+        raise StructAttnError(f"{count}; the rest is {answered}: {'; '.join(messages)}")

@@ -8,9 +8,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from structattn.cli.command_inputs import check_at_least, resolve_source
+from structattn.cli.command_inputs import answering_others, check_at_least, resolve_source
 from structattn.data.readers.formats import match_files
 from structattn.errors import ConfigError
+from structattn.files.item_faults import collecting_faults
 from structattn.files.text import check_apart, is_pipe
 from structattn.options.hardware import Hardware
 from structattn.parsing.parse_texts import add_phrases, parse_each
@@ -38,6 +39,7 @@ def command(
     num_workers: int = 1,
     address: str | None = None,
     batch_size: int = 2048,
+    strict: bool = False,
     hardware: Hardware,
 ) -> Iterator[str]:
     """Parse texts into dependency trees and write them as CoNLL-U, or as Parquet for many files.
@@ -68,6 +70,8 @@ def command(
         address: address of a Ray cluster, HOST:PORT or ray://HOST:PORT, or auto to find one; by default Ray runs on
             this machine only.
         batch_size: number of texts that are parsed, and written to the cache, at a time.
+        strict: stop at the first text that cannot be read or parsed; by default the others of a file are parsed, and
+            the exit code is 2.
         hardware: where en or structattn:FOLDER runs, and the precision.
     """
     check_at_least(0, skip=skip)
@@ -97,19 +101,22 @@ def command(
 
     beside_out = None if out is None else Path(f"{out}.cache")
     # Reading a file takes little time beside parsing it; a pipe cannot be read twice.
-    total = None if file == "-" or is_pipe(file) else sum(1 for _ in texts())
+    with collecting_faults():
+        total = None if file == "-" or is_pipe(file) else sum(1 for _ in texts())
     parsed = parse_each(texts(), parser, cache or beside_out, total=total, **settings)
     sentences: Iterable[Sentence] = (sentence for text in parsed for sentence in text)
-    if brackets is not None:
-        sentences = _write_brackets(brackets, sentences)
-    if out is None:
-        yield from (line for sentence in sentences for line in format_conllu(sentence).removesuffix("\n").split("\n"))
-        return
-    count = Counter[str]()
-    write_conllu(out, _count(sentences, count))
-    if cache is None and beside_out is not None:
-        beside_out.unlink(missing_ok=True)
-    yield f"{out}  {count['sentences']} sentences, {count['words']} words"
+    with answering_others(strict, "parsed"):
+        if brackets is not None:
+            sentences = _write_brackets(brackets, sentences)
+        if out is None:
+            for sentence in sentences:
+                yield from format_conllu(sentence).removesuffix("\n").split("\n")
+            return
+        count = Counter[str]()
+        write_conllu(out, _count(sentences, count))
+        if cache is None and beside_out is not None:
+            beside_out.unlink(missing_ok=True)
+        yield f"{out}  {count['sentences']} sentences, {count['words']} words"
 
 
 def _write_brackets(path: str, sentences: Iterable[Sentence]) -> list[Sentence]:

@@ -3,18 +3,20 @@
 import itertools
 import json as jsonlib
 import logging
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from structattn.cli.command_inputs import check_at_least, check_inputs, resolve_source
+from structattn.cli.command_inputs import answering_others, check_at_least, check_inputs, resolve_source
 from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
+from structattn.errors import ConfigError, ParseError, StructAttnError
+from structattn.files.item_faults import refuse_item
 from structattn.options.hardware import Hardware
 from structattn.training.prediction_inputs import read_inputs
 from structattn.training.run_data import inherit_data_config
 
 if TYPE_CHECKING:
-    from structattn.tasks import Prediction
+    from structattn.tasks import Prediction, TaskModel
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -30,6 +32,8 @@ def command(
     id_column: int | str | None = None,
     texts: bool = False,
     batch_size: int = 64,
+    truncate: bool = False,
+    strict: bool = False,
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
@@ -48,6 +52,9 @@ def command(
         id_column: the column of ids; by default that of the run's training data, or one of the usual names.
         texts: repeat the texts of each example, under the key "texts".
         batch_size: examples per batch.
+        truncate: cut texts to what the model can read, as far as its backbone has positions for their subwords.
+        strict: stop at the first example that cannot be read or predicted; by default the others are predicted, and
+            the exit code is 2.
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
@@ -60,16 +67,50 @@ def command(
     settings = inherit_data_config(run, data, labelled=False, format=format, parses=parses, **columns)
     data_format, read = read_inputs(model, resolve_source(data), settings)
     counts = ExampleCounts(data, format=data_format, has_classes=False)
-    inputs = counts.over(map(model.task.limited, read))
-    for examples in _split(inputs, size=32 * batch_size):
-        with hardware.autocast():
-            predictions = model.predict(examples, batch_size=batch_size)
-        for prediction, example in zip(predictions, examples, strict=True):
-            shown = {"texts": [sentence.text for sentence in example.sentences]} if texts else {}
-            yield jsonlib.dumps({**_values(prediction), **shown}, ensure_ascii=False)
-    counts.summary().log(LOGGER)
-    if model.find_trees is not None:
-        model.find_trees.log(LOGGER, "--parser")
+    shorten = model.shortened if truncate else model.task.limited
+    with answering_others(strict, "predicted"):
+        for examples in _split(counts.over(_shorten(read, shorten, source=data)), size=32 * batch_size):
+            with hardware.autocast():
+                predictions = _predict_others(model, examples, source=data, batch_size=batch_size)
+            for prediction, example in zip(predictions, examples, strict=True):
+                if prediction is not None:
+                    shown = {"texts": [sentence.text for sentence in example.sentences]} if texts else {}
+                    yield jsonlib.dumps({**_values(prediction), **shown}, ensure_ascii=False)
+        summary = counts.summary()
+        if summary.examples:
+            summary.log(LOGGER)
+        if model.find_trees is not None:
+            model.find_trees.log(LOGGER, "--parser")
+
+
+def _shorten(examples: Iterable[Example], shorten: Callable[[Example], Example], *, source: str) -> Iterator[Example]:
+    for example in examples:
+        try:
+            shortened = shorten(example)
+        except ConfigError as error:
+            refuse_item(_naming(error, example, source))
+        else:
+            yield shortened
+
+
+def _predict_others(
+    model: "TaskModel", examples: list[Example], *, source: str, batch_size: int
+) -> "list[Prediction | None]":
+    """The predictions of examples; ``None`` for those that cannot be predicted, which are found by halving."""
+    try:
+        return [*model.predict(examples, batch_size=batch_size)]
+    except StructAttnError as error:
+        if len(examples) == 1:
+            refuse_item(_naming(error, examples[0], source))
+            return [None]
+    half = len(examples) // 2
+    parts = (examples[:half], examples[half:])
+    return [each for part in parts for each in _predict_others(model, part, source=source, batch_size=batch_size)]
+
+
+def _naming(error: StructAttnError, example: Example, source: str) -> StructAttnError:
+    """The error with the file and the line of its example."""
+    return error if example.line is None else ParseError(str(error), file=source, line=example.line)
 
 
 def _split(examples: Iterable[Example], *, size: int) -> Iterator[list[Example]]:

@@ -22,6 +22,7 @@ class Example:
         weight: factor that multiplies its loss, at least 0.
         line: number, from 1, of the line it was read from, for error messages; ``None`` if it is not from a file, or
             from one that names its sentences. Ignored when examples are compared.
+        row: its number, from 1, among the rows of a collection or of an array, in place of a line.
 
     Raises:
         ValueError: unless there are one or two sentences; for a weight or score that is not finite, or a negative
@@ -43,6 +44,7 @@ class Example:
     id: str = ""
     weight: float = 1.0
     line: int | None = field(default=None, compare=False, repr=False)
+    row: int | None = field(default=None, compare=False, repr=False)
 
     def __init__(
         self,
@@ -52,6 +54,7 @@ class Example:
         id: str = "",
         weight: float = 1.0,
         line: int | None = None,
+        row: int | None = None,
     ) -> None:
         parts = (sentences,) if isinstance(sentences, Sentence | str) else tuple(sentences)
         if isinstance(sentences, list) and any(isinstance(part, str) for part in parts):
@@ -69,12 +72,12 @@ class Example:
             raise ValueError(f"Example expects a finite score, got {label}")
         if not (math.isfinite(weight) and weight >= 0):
             raise ValueError(f"Example expects a finite weight of at least 0, got {weight}")
-        values = {"sentences": pair, "label": label, "id": id, "weight": float(weight), "line": line}
+        values = {"sentences": pair, "label": label, "id": id, "weight": float(weight), "line": line, "row": row}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 
     def describe(self, index: int | None = None) -> str:
-        """Its name in error messages: its id, or else its index, and its line.
+        """Its name in error messages: its id, or else its index, and its line or row.
 
         Args:
             index: how many examples come before it, if that is known.
@@ -84,7 +87,10 @@ class Example:
             ('example 7 (line 9)', 'example 0')
         """
         name = "without an id" if not self.id and index is None else self.id or index
-        return f"example {name}" + ("" if self.line is None else f" (line {self.line:,})")
+        places = {"line": self.line, "row": self.row}
+        return f"example {name}" + "".join(
+            f" ({kind} {place:,})" for kind, place in places.items() if place is not None
+        )
 
 
 def list_sentences(item: "Example | Sentence | str") -> tuple[Sentence, ...]:

@@ -183,8 +183,10 @@ def collate_subwords(
             start, length = " ".join(parts[row][0].words[:6]), len(encoding["input_ids"][row])
             raise ConfigError(
                 f"the text {start!r} ... has {length} subwords, expected at most {max_length}, which is what the model "
-                "reads: shorten it; a model trained with --data.max_length WORDS cuts texts, as do encoders that read "
-                "the state of a text, such as --encoder backbone"
+                "reads: shorten it (predict --truncate, in Python model.shortened); a model trained with "
+                "--data.max_length WORDS cuts texts, as do encoders that read the state of a text, such as --encoder "
+                "backbone",
+                index=row,
             )
         truncating = copy.copy(tokenizer)  # so that the caller's tokenizer keeps its side
         truncating.truncation_side = "right"

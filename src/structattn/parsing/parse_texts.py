@@ -12,7 +12,8 @@ from typing import overload
 
 from tqdm import tqdm  # type: ignore[import-untyped]
 
-from structattn.errors import ConfigError, StructAttnError
+from structattn.errors import ConfigError, ParseError, StructAttnError
+from structattn.files.item_faults import refuse_item
 from structattn.options.hardware import Hardware
 from structattn.parsing.batched_parsing import concatenate
 from structattn.parsing.parse_cache import ParseCache, make_key
@@ -21,7 +22,8 @@ from structattn.parsing.processes import open_pool
 from structattn.syntax import ConstituencyTree, Sentence
 
 _Content = str | tuple[str, ...]
-_Begin = Callable[[Sequence[_Content]], Callable[[], list[list[Sentence]]]]
+_Parses = list[Sentence] | StructAttnError
+_Begin = Callable[[Sequence[_Content]], Callable[[], list[_Parses]]]
 # The column of enhanced dependencies in CoNLL-U.
 _DEPS = 8
 
@@ -167,7 +169,10 @@ def parse_each(
         under_way = _start_ahead(batches, 1 if num_workers == 1 else 2 * num_workers)
         pairs = (pair for batch in under_way for pair in batch.finish())
         for number, (text, sentences) in enumerate(pairs, start=1):
-            yield _complete(text, sentences, number, whole=whole, origin=" ".join(origin))
+            if isinstance(sentences, StructAttnError):
+                refuse_item(_name_text(sentences, number))
+            else:
+                yield _complete(text, sentences, number, whole=whole, origin=" ".join(origin))
             bar.update(1)
 
 
@@ -197,14 +202,14 @@ class _Batch:
         self.missing = [key for key in by_key if key not in self.cached]
         self.result = begin([by_key[key] for key in self.missing])
 
-    def finish(self) -> Iterator[tuple[Text, list[Sentence]]]:
+    def finish(self) -> Iterator[tuple[Text, _Parses]]:
         """Each text with its sentences, once they are parsed and stored."""
         try:
             new = dict(zip(self.missing, self.result(), strict=True))
         except BrokenProcessPool:
             raise StructAttnError("a parsing process was killed (out of memory?); finished batches are kept") from None
         if self.store is not None and new:
-            self.store.put(new)
+            self.store.put({key: parses for key, parses in new.items() if not isinstance(parses, StructAttnError)})
         parses = {**self.cached, **new}
         return zip(self.texts, [parses[key] for key in self.keys], strict=True)
 
@@ -255,6 +260,12 @@ def _complete(text: Text, sentences: Sequence[Sentence], number: int, *, whole: 
     ]
 
 
+def _name_text(error: StructAttnError, number: int) -> StructAttnError:
+    """The error about a text, of the same kind, with its number."""
+    kind = next((kind for kind in (ParseError, ConfigError) if isinstance(error, kind)), StructAttnError)
+    return kind(f"text {number:,}: {error}")
+
+
 def _plain_rows(sentence: Sentence) -> list[tuple[str, ...]]:
     """The other columns of a sentence from a treebank, without enhanced dependencies and their empty nodes."""
     return [(*row[:_DEPS], "_", *row[_DEPS + 1 :]) for row in sentence.rows if "." not in row[0]]
@@ -286,7 +297,18 @@ def _open_workers(
         yield lambda contents: pool.submit(_work, contents).result
 
 
-def _parse_contents(parser: Parser, contents: Sequence[_Content]) -> list[list[Sentence]]:
+def _parse_contents(parser: Parser, contents: Sequence[_Content]) -> list[_Parses]:
+    """The sentences of texts; an error in place of those of one that cannot be parsed, which halving finds."""
+    try:
+        return [*_parse_all(parser, contents)]
+    except StructAttnError as error:
+        if len(contents) == 1:
+            return [error]
+    half = len(contents) // 2
+    return _parse_contents(parser, contents[:half]) + _parse_contents(parser, contents[half:])
+
+
+def _parse_all(parser: Parser, contents: Sequence[_Content]) -> list[list[Sentence]]:
     texts = [content for content in contents if isinstance(content, str)]
     words = [content for content in contents if not isinstance(content, str)]
     of_texts = iter(parser.parse_texts(texts) if texts else [])
@@ -302,5 +324,5 @@ def _start(parser: str | Parser, hardware: Hardware | None) -> None:
     _parser.append(load_parser(parser, hardware) if isinstance(parser, str) else parser)
 
 
-def _work(contents: Sequence[_Content]) -> list[list[Sentence]]:
+def _work(contents: Sequence[_Content]) -> list[_Parses]:
     return _parse_contents(_parser[0], contents)

@@ -11,9 +11,10 @@ from typing import Any
 
 from structattn.data.readers import FORMATS, read_examples
 from structattn.data.readers.delimited_tables import read_table
-from structattn.data.readers.fields import Column, Columns
+from structattn.data.readers.fields import Column, Columns, Record
 from structattn.data.readers.json_records import read_json_records
-from structattn.errors import ConfigError, source_name
+from structattn.errors import ConfigError, ParseError, source_name
+from structattn.files.item_faults import refuse_item
 from structattn.files.text import Source, read_lines
 from structattn.options.checking import suggest
 from structattn.parsing.parsers import Document, Text
@@ -94,23 +95,31 @@ def read_raw_documents(
     columns = Columns.from_options(text_column, label_column, id_column)
     delimiter = "\t" if format == "tsv" else None
     for item in read_json_records(path, columns) if format == "json" else read_table(path, columns, delimiter):
-        text, *second = item.texts
-        if second:
-            names = " and ".join(map(str, item.columns.text or ()))
-            raise item.location.error(f"expected one text, got two in {names}: choose one as text_column")
-        label = item.columns.label
-        metadata = {} if label is None or item.values[label] is None else {"label": _on_one_line(item.values[label])}
-        named = (*(item.columns.text or ()), label, item.columns.id)
-        for column, value in item.values.items():
-            name = str(column)
-            is_plain = isinstance(value, str | int | float) and "=" not in name and name.strip()
-            if is_plain and column not in named and name not in _TAKEN:
-                metadata[name] = _on_one_line(value)
-        name = _on_one_line(item.id)
-        if isinstance(text, str):
-            yield Document(_LINE_BREAK.sub("\n", text), name, metadata)
+        try:
+            document = _make_document(item)
+        except ParseError as error:
+            refuse_item(error)
         else:
-            yield Sentence(text, metadata={"sent_id": name, **metadata})
+            yield document
+
+
+def _make_document(item: Record) -> Document | Sentence:
+    text, *second = item.texts
+    if second:
+        names = " and ".join(map(str, item.columns.text or ()))
+        raise item.location.error(f"expected one text, got two in {names}: choose one as text_column")
+    label = item.columns.label
+    metadata = {} if label is None or item.values[label] is None else {"label": _on_one_line(item.values[label])}
+    named = (*(item.columns.text or ()), label, item.columns.id)
+    for column, value in item.values.items():
+        name = str(column)
+        is_plain = isinstance(value, str | int | float) and "=" not in name and name.strip()
+        if is_plain and column not in named and name not in _TAKEN:
+            metadata[name] = _on_one_line(value)
+    name = _on_one_line(item.id)
+    if isinstance(text, str):
+        return Document(_LINE_BREAK.sub("\n", text), name, metadata)
+    return Sentence(text, metadata={"sent_id": name, **metadata})
 
 
 def _on_one_line(value: object) -> str:

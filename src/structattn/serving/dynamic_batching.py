@@ -63,8 +63,9 @@ class Batcher:
     ) -> list[Any]:
         """Process items and wait for their results; either all items are accepted or none.
 
-        The exception is that of ``work`` for the first invalid item, or an ``OverloadError``: at once if there is no
-        room, or as soon as the time is over or nobody wants the results; items that were not begun are then dropped.
+        The result of an item that is at fault is the ``StructAttnError`` of ``work``; any other error of one is raised.
+        So is an ``OverloadError``: at once if there is no room, or as soon as the time is over or nobody wants the
+        results; items that were not begun are then dropped.
         """
         jobs = [_Job(kind, item, Future(), time.monotonic()) for item in items]
         with self._changed:
@@ -82,7 +83,11 @@ class Batcher:
                 reason = f"no answer within {seconds:g} seconds" if left <= 0 else "the client has left"
                 raise OverloadError(f"{reason}; what was not begun is dropped")
             wait(pending, min(left, _PATIENCE), FIRST_EXCEPTION)
-        return [job.result.result() for job in jobs]
+        errors = [job.result.exception() for job in jobs]
+        return [
+            error if isinstance(error, StructAttnError) else job.result.result()
+            for job, error in zip(jobs, errors, strict=True)
+        ]
 
     def close(self) -> None:
         """Accept no more items, and wait until those already accepted are processed."""

@@ -112,20 +112,34 @@ class ModelService:
 
         Args:
             path: one of ``paths``.
-            request: ``texts``, a list of texts or, for tasks on pairs, of lists of two texts.
+            request: ``texts``, a list of texts or, for tasks on pairs, of lists of two texts; and ``strict``, whether
+                one that cannot be answered is an error of the whole request.
+
+        Returns:
+            An answer for each text; ``error`` alone for one that cannot be answered beside others that can.
 
         Raises:
-            RequestError: for an invalid request.
+            RequestError: for an invalid request, or one without any text that can be answered.
             OverloadError: immediately, if too many texts are waiting; or if there was no answer in time, or the client
                 has left.
-            StructAttnError: if the model cannot answer a text.
+            StructAttnError: if the model can answer none of the texts.
         """
         question = self._questions[path]
-        texts = check_list(check_object(request, "request", ("texts",)).get("texts"), "texts", most=MOST_TEXTS)
-        items = [question.read(text, index) for index, text in enumerate(texts)]
+        values = check_object(request, "request", ("texts", "strict"))
+        texts = check_list(values.get("texts"), "texts", most=MOST_TEXTS)
+        if not isinstance(values.get("strict", False), bool):
+            raise RequestError(f"strict: expected true or false, got {shown(values['strict'])}")
+        results: list[Any] = [_read(question, text, index) for index, text in enumerate(texts)]
+        places = [place for place, result in enumerate(results) if not isinstance(result, StructAttnError)]
+        items = [results[place] for place in places]
         self._check_words(items)
-        results = self._batches.submit(path, items, seconds=self.max_seconds, is_unwanted=client_has_left)
-        return {question.answers: results}
+        answers = self._batches.submit(path, items, seconds=self.max_seconds, is_unwanted=client_has_left)
+        for place, answer in zip(places, answers, strict=True):
+            results[place] = answer
+        errors = [result for result in results if isinstance(result, StructAttnError)]
+        if len(errors) == len(results) or (errors and values.get("strict")):
+            raise errors[0]
+        return {question.answers: [_shown_error(each) for each in results]}
 
     def close(self) -> None:
         """Accept no more requests, and answer those already accepted."""
@@ -166,6 +180,18 @@ class ModelService:
             }
             for seen in looks
         ]
+
+
+def _read(question: _Question, value: Any, index: int) -> Any:
+    """A text as the question takes it, or the error that says why not."""
+    try:
+        return question.read(value, index)
+    except StructAttnError as error:
+        return error
+
+
+def _shown_error(result: Any) -> Any:
+    return {"error": " ".join(str(result).split())} if isinstance(result, StructAttnError) else result
 
 
 def _check_text(value: Any, index: int) -> str:

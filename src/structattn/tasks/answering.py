@@ -1,5 +1,6 @@
 """From what users pass to a model to examples of its task, from these to answers, and from texts to their metrics."""
 
+import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
@@ -146,12 +147,12 @@ def to_example(item: Item, index: int, task: Task) -> Example:
     Raises an error if the task takes another number of sentences, or refuses their length.
     """
     if not isinstance(item, Example):
-        item = Example(to_sentences(item, index))
+        item = Example(to_sentences(item, index), row=index + 1)
     if len(item.sentences) != task.arity:
         raise ValueError(
             f"task {task.name!r} takes {task.arity} sentence(s), example {item.id or index} has {len(item.sentences)}"
         )
-    item = item if item.id else Example(item.sentences, item.label, id=str(index), weight=item.weight)
+    item = item if item.id else dataclasses.replace(item, id=str(index))
     return task.limited(item)
 
 

@@ -15,9 +15,10 @@ from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
+from structattn.data.shortening import shorten_text
 from structattn.encoders.build import build_from_config
 from structattn.encoders.sentence_encoder import SentenceEncoder
-from structattn.errors import ConfigError, MissingStructure
+from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.syntax import Sentence
 from structattn.tasks.answer_config import COMBINATIONS, ClassifierConfig, combine
@@ -30,7 +31,7 @@ from structattn.tasks.task_batch import (
     TaskBatch,
     check_batch,
     check_labels_unread,
-    naming_example,
+    naming_examples,
     node_logits,
     node_loss,
     with_node_classes,
@@ -202,10 +203,8 @@ class SentenceModel(TaskModel):
             MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
         """
         check_batch(batch, TaskBatch)
-        try:
+        with naming_examples([f"example {name!r}" for name in batch.ids]):
             encodings = [self.encoder(*text) for text in self._texts(batch.sides)]
-        except MissingStructure as error:
-            raise naming_example(error, batch.ids) from None
         if batch.node_classes is not None:
             return node_logits(self.classifier, encodings[0], batch)
         logits: Tensor = self.classifier(combine(self.task.combine, [encoding.vector for encoding in encodings]))
@@ -275,7 +274,8 @@ class SentenceModel(TaskModel):
             raise ValueError("a batch needs at least one example, got none")
         columns = zip(*(example.sentences for example in examples), strict=True)
         sentences = tuple(collate(list(map(self.prepare_sentence, column)), self.vocabulary) for column in columns)
-        sentences = tuple(side for text in self._texts(sentences) for side in self.encoder.prepare(*text))
+        with naming_examples([example.describe(index) for index, example in enumerate(examples)]):
+            sentences = tuple(side for text in self._texts(sentences) for side in self.encoder.prepare(*text))
         weight = torch.tensor([example.weight for example in examples]) * (target.sum(-1) > 0)
         return TaskBatch(sentences, target, weight, tuple(example.id for example in examples), int((weight > 0).sum()))
 
@@ -283,6 +283,17 @@ class SentenceModel(TaskModel):
     def reads_together(self) -> bool:
         """Whether the encoder reads the sentences of an example in one pass."""
         return COMBINATIONS[self.task.combine].reads_together
+
+    def shortened(self, example: Example) -> Example:
+        """The example with whole words that its backbone can read, see ``TaskModel.shortened``."""
+        example = super().shortened(example)
+        backbone = getattr(getattr(self.encoder, "embedder", None), "backbone", None)
+        if backbone is None:
+            return example
+        texts = [example.sentences] if self.reads_together else [(sentence,) for sentence in example.sentences]
+        options = {"max_length": backbone.max_length}
+        sentences = tuple(part for text in texts for part in shorten_text(text, backbone.tokenizer, **options))
+        return example if sentences == example.sentences else dataclasses.replace(example, sentences=sentences)
 
     def prepare_sentence(self, sentence: Sentence) -> Sentence:
         """A sentence with the phrase trees that the encoder reads."""

@@ -23,7 +23,7 @@ from structattn.distributions import LinearChainCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build_from_config
 from structattn.encoders.text_node import with_word_states
-from structattn.errors import ConfigError, MissingStructure
+from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.tasks.answer_config import ClassifierConfig
 from structattn.tasks.answering import (
@@ -37,7 +37,7 @@ from structattn.tasks.answering import (
 )
 from structattn.tasks.classifier import Classifier, TagChain
 from structattn.tasks.task import Task
-from structattn.tasks.task_batch import check_batch, check_labels_unread, naming_example
+from structattn.tasks.task_batch import check_batch, check_labels_unread, naming_examples
 from structattn.tasks.task_model import ModelConfig, TaskModel
 
 
@@ -196,10 +196,8 @@ class TaggingModel(TaskModel):
         Raises:
             MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
         """
-        try:
+        with naming_examples([f"example {name!r}" for name in batch.ids]):
             states = self.encoder(batch.sentences).states
-        except MissingStructure as error:
-            raise naming_example(error, batch.ids) from None
         # Some encoders have states of phrases, too, after those of the words.
         tags: LinearChainCRF = self.chain(self.classifier(states[:, : batch.tags.shape[1]]), batch.sentences.lengths)
         return tags
@@ -262,7 +260,8 @@ class TaggingModel(TaskModel):
 
     def _batch(self, examples: Sequence[Example], classes: Sequence[list[int] | None]) -> TagBatch:
         sentences = collate([self.trees(example.sentences[0]) for example in examples], self.vocabulary)
-        (sentences,) = self.encoder.prepare(sentences)
+        with naming_examples([example.describe(index) for index, example in enumerate(examples)]):
+            (sentences,) = self.encoder.prepare(sentences)
         tags = torch.full(sentences.tokens.shape, self.chain.nothing, dtype=torch.int64)
         for row, row_classes in enumerate(classes):
             if row_classes:

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from structattn.data import Example
 from structattn.data.readers.formats import Phrases, find_reader, match_files, read_examples, recognise_format
 from structattn.errors import ConfigError, ParseError, naming
+from structattn.files.item_faults import refuse_item
 from structattn.files.text import FileStart, Source
 from structattn.tasks.answer_config import COMBINATIONS
 from structattn.tasks.metrics import Metric, metric
@@ -200,9 +201,9 @@ class Task:
         for index, example in enumerate(examples):
             description = example.describe(index)
             if len(example.sentences) != self.arity:
-                raise ConfigError(
-                    f"task {self.name!r} takes {_sentences(self.arity)}, {description} has {len(example.sentences)}"
-                )
+                takes = f"task {self.name!r} takes {_sentences(self.arity)}"
+                refuse_item(ConfigError(f"{takes}, {description} has {len(example.sentences)}"))
+                continue
             label = example.label
             names = self.relabel
             if not is_own_format and example.sentences[0].constituency is None:

@@ -5,7 +5,8 @@ Of a ``SentenceModel``, only labels of phrases supervise the states of an encode
 at once, in one encoding of the sentence, and measure at the root.
 """
 
-from collections.abc import Mapping, Sequence
+import contextlib
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -64,15 +65,21 @@ def check_batch(batch: Any, kind: type) -> None:
         raise TypeError(f"{came}; for answers write model.predict([...])")
 
 
-def naming_example(error: MissingStructure, ids: Sequence[str]) -> MissingStructure:
-    """The error about a sentence of a batch, with the id of its example.
+@contextlib.contextmanager
+def naming_examples(names: Sequence[str]) -> Iterator[None]:
+    """Add to an error about a sentence of a batch the name of its example.
 
     Batches are sorted by length, so an index within one means nothing to the reader of a data file.
     """
-    if error.index is None or error.index >= len(ids):
-        return error
-    message = f"{error.message}; it is of example {ids[error.index]!r}"
-    return MissingStructure(message, index=error.index, structure=error.structure)
+    try:
+        yield
+    except (ConfigError, MissingStructure) as error:
+        if error.index is None or error.index >= len(names):
+            raise
+        message = f"{error.message}; it is of {names[error.index]}"
+        if isinstance(error, ConfigError):
+            raise ConfigError(message, index=error.index) from None
+        raise MissingStructure(message, index=error.index, structure=error.structure) from None
 
 
 def with_node_classes(batch: TaskBatch, task: Task, classes: Mapping[str, int]) -> TaskBatch:

@@ -267,6 +267,14 @@ class TaskModel(SavedModel):
         limited = list(map(self.task.limited, examples))
         return limited if self.find_trees is None else self.find_trees(limited)
 
+    def shortened(self, example: Example) -> Example:
+        """The example with its sentences cut to what the model reads: ``max_length`` words, and for some the subwords.
+
+        Raises:
+            ConfigError: if the task does not allow it, as its answer depends on every word.
+        """
+        return self.task.limited(example)
+
     def without_parser(self) -> "TaskModel":
         """The same model without its parser, which only prediction needs; all parts are shared."""
         shared = copy.copy(self)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 from structattn.data.example import Example
 from structattn.data.readers.fields import PAIRS, TEXTS, Column, Columns, Location, Record, check_target, list_names
 from structattn.errors import ConfigError, ParseError, shown
+from structattn.files.item_faults import refuse_item
 from structattn.files.text import MAX_LINE, Source, read_lines
 
 _SICK = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
@@ -39,7 +40,12 @@ def read_csv(
     if target is not None:
         check_target(target)
     for record in read_table(path, Columns.from_options(text_column, label_column, id_column), delimiter):
-        yield record.example(target, tokenised=tokenised)
+        try:
+            example = record.example(target, tokenised=tokenised)
+        except ParseError as error:
+            refuse_item(error)
+            continue
+        yield example
 
 
 read_tsv = functools.partial(read_csv, delimiter="\t")
@@ -79,8 +85,9 @@ def read_table(
         if len(fields) != len(names) and (has_header or len(fields) < len(names)):
             expected = f"{len(names)} {dialect.separated} columns as in the header"
             least = f"at least {len(names)} {dialect.separated} columns"
-            raise location.error(f"expected {expected if has_header else least}, got {len(fields)}")
-        yield Record(location, dict(zip(names, fields, strict=False)), columns, number)
+            refuse_item(location.error(f"expected {expected if has_header else least}, got {len(fields)}"))
+        else:
+            yield Record(location, dict(zip(names, fields, strict=False)), columns, number)
         number += 1
 
 

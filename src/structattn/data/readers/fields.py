@@ -229,4 +229,6 @@ class Record:
         sentences = (
             make_sentence(text, tokenised=tokenised) if isinstance(text, str) else Sentence(text) for text in self.texts
         )
-        return Example(tuple(sentences), self.label(target), id=self.id, weight=weight, line=self.location.example_line)
+        line = self.location.example_line
+        row = self.number + 1 if line is None else None
+        return Example(tuple(sentences), self.label(target), id=self.id, weight=weight, line=line, row=row)

@@ -7,6 +7,7 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers.fields import Columns, Location, Record, check_target
 from structattn.errors import ParseError, shown
+from structattn.files.item_faults import refuse_item
 from structattn.files.text import MAX_FILE, Source, parse_json, read_lines
 
 
@@ -27,23 +28,34 @@ def read_json(
         check_target(target)
     for record in read_json_records(path, Columns.from_options(text_column, label_column, id_column)):
         weight = record.values.get("weight", 1.0)
-        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-            raise record.location.error(f"expected a weight of at least 0, got {shown(weight)}")
-        yield record.example(target, tokenised=tokenised, weight=float(weight))
+        try:
+            if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+                raise record.location.error(f"expected a weight of at least 0, got {shown(weight)}")
+            example = record.example(target, tokenised=tokenised, weight=float(weight))
+        except ParseError as error:
+            refuse_item(error)
+            continue
+        yield example
 
 
 def read_json_records(path: Source, columns: Columns) -> Iterator[Record]:
     """Stream the objects of a JSON file, with which of their keys are read."""
     resolved: dict[tuple[str, ...], Columns] = {}
-    for number, (location, values) in enumerate(read_json_objects(path)):
+    for location, values, number in read_json_objects(path):
         keys = tuple(values)
         if keys not in resolved:
-            resolved[keys] = columns.resolve(keys, location)
+            try:
+                resolved[keys] = columns.resolve(keys, location)
+            except ParseError as error:
+                if not resolved:  # the columns are wrong, not this object
+                    raise
+                refuse_item(error)
+                continue
         yield Record(location, values, resolved[keys], number)
 
 
-def read_json_objects(path: Source) -> Iterator[tuple[Location, dict[str, Any]]]:
-    """The JSON objects of a file, each with its location: one per line, or one array of all of them."""
+def read_json_objects(path: Source) -> Iterator[tuple[Location, dict[str, Any], int]]:
+    """The JSON objects of a file, one per line or one array of all; where each is, and how many come before it."""
     lines = read_lines(path)
     first = next(((number, line) for number, line in lines if line.strip()), None)
     if first is None:
@@ -51,17 +63,17 @@ def read_json_objects(path: Source) -> Iterator[tuple[Location, dict[str, Any]]]
     if first[1].lstrip().startswith("["):
         yield from _parse_array(path, first[0], _join_lines(path, itertools.chain([first], lines)))
         return
-    for number, line in itertools.chain([first], lines):
-        if not line.strip():
-            continue
-        location = Location(path, number)
+    filled = ((number, line) for number, line in itertools.chain([first], lines) if line.strip())
+    for count, (number, line) in enumerate(filled):
+        location, reason = Location(path, number), ""
         try:
             record = parse_json(line)
         except ValueError as error:
-            raise location.error(f"expected a JSON object, got {shown(line, width=40)} ({error})") from None
-        if not isinstance(record, dict):
-            raise location.error(f"expected a JSON object, got {shown(line, width=40)}")
-        yield location, record
+            record, reason = None, f" ({error})"
+        if isinstance(record, dict):
+            yield location, record, count
+        else:
+            refuse_item(location.error(f"expected a JSON object, got {shown(line, width=40)}{reason}"))
 
 
 def _join_lines(path: Source, lines: Iterator[tuple[int, str]]) -> str:
@@ -76,14 +88,15 @@ def _join_lines(path: Source, lines: Iterator[tuple[int, str]]) -> str:
     return "\n".join(collected)
 
 
-def _parse_array(path: Source, line: int, text: str) -> Iterator[tuple[Location, dict[str, Any]]]:
+def _parse_array(path: Source, line: int, text: str) -> Iterator[tuple[Location, dict[str, Any], int]]:
     start = Location(path, line)
     try:
         items = parse_json(text)
     except ValueError as error:
         raise start.error(f"expected an array of JSON objects, got {shown(text, width=40)} ({error})") from None
-    for number, record in enumerate(items, 1):
-        location = Location(path, line, f"item {number}: ", is_line=False)
-        if not isinstance(record, dict):
-            raise location.error(f"expected a JSON object, got {shown(record, width=40)}")
-        yield location, record
+    for number, record in enumerate(items):
+        location = Location(path, line, f"item {number + 1}: ", is_line=False)
+        if isinstance(record, dict):
+            yield location, record, number
+        else:
+            refuse_item(location.error(f"expected a JSON object, got {shown(record, width=40)}"))

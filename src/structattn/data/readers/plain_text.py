@@ -8,6 +8,7 @@ from functools import partial
 from structattn.data.example import Example
 from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label
 from structattn.errors import ConfigError, shown
+from structattn.files.item_faults import refuse_item
 from structattn.files.text import MAX_WORDS, Source, read_lines
 from structattn.syntax.sentence import Sentence
 
@@ -44,7 +45,9 @@ def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
     for number, line in read_lines(path):
         texts = line.split("\t")
         if len(texts) > 2:
-            raise Location(path, number).error(f"expected one sentence, or two separated by a tab, got {len(texts)}")
+            fault = f"expected one sentence, or two separated by a tab, got {len(texts)}"
+            refuse_item(Location(path, number).error(fault))
+            continue
         yield Example([make_sentence(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
 
 

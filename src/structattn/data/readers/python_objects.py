@@ -51,7 +51,7 @@ def read_objects(
             yield _check_characters(row, location)
             continue
         if isinstance(row, str | Sentence) or _is_pair(row, num_texts):
-            yield _check_characters(Example(row, id=str(number)), location)
+            yield _check_characters(Example(row, id=str(number), row=number + 1), location)
             continue
         if isinstance(row, tuple):
             row = _name_values(row, location)

@@ -74,7 +74,7 @@ def read_snli(path: Source) -> Iterator[Example]:
 
     Pairs without a majority label (``-``) are dropped; dependency trees are derived from the parses by head rules.
     """
-    for location, record in read_json_objects(path):
+    for location, record, _ in read_json_objects(path):
         if not all(isinstance(record.get(key), str) for key in _SNLI_KEYS):
             keys = ", ".join(record)[:80]
             raise location.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {keys}")

@@ -215,4 +215,4 @@ def write_rows(path: str | os.PathLike[str], examples: Iterable[Example]) -> int
 
 def read_rows(path: Source) -> Iterator[Example]:
     """Stream the examples that ``structattn convert`` wrote as JSON lines."""
-    return make_examples((row for _, row in read_json_objects(path)), path)
+    return make_examples((row for _, row, _ in read_json_objects(path)), path)
