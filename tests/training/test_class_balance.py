@@ -112,7 +112,12 @@ def test_what_does_not_fit_the_task_is_refused_before_anything_is_read(reviews: 
 
 
 def test_only_the_tasks_of_ones_own_files_hold_out_by_class(reviews: Path) -> None:
-    for task, stratify, expected in (("classification", None, True), ("trec", None, False), ("trec", True, True)):
+    for task, stratify, expected in (
+        ("classification", None, True),
+        ("classification", "never", False),
+        ("trec", None, False),
+        ("trec", "always", True),
+    ):
         plan = plan_run(RunConfig(task, "bilstm", DataConfig(str(reviews), holdout=0.25, stratify=stratify)))
         assert plan.stratify is expected
         if expected:

@@ -40,7 +40,11 @@ class RunPlan:
     def stratify(self) -> bool:
         """Whether development data and folds have their share of every class."""
         wanted, task = self.config.data.stratify, self.task
-        return (task.stratify if wanted is None else wanted) and task.answer == "label" and not task.is_regression
+        return (
+            (task.stratify if wanted is None else wanted == "always")
+            and task.answer == "label"
+            and not task.is_regression
+        )
 
     def data_config(self, split: str) -> DataConfig:
         """How to read the file of a split: the configuration of the data, with its format."""
@@ -141,7 +145,7 @@ def _check_sections(config: RunConfig, task: Task, kind: ModelKind) -> None:
         raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
     has_classes = task.answer == "label" and not task.is_regression
     for name in ("class_weights", "sampling", "stratify"):
-        if getattr(config.data, name) and not has_classes:
+        if getattr(config.data, name) not in (None, "never") and not has_classes:
             raise ConfigError(f"data.{name}: task {task.name!r} has no classes of examples")
     if config.data.sampling is not None and config.optimization.batch_tokens is not None:
         raise ConfigError("data.sampling: expected optimization.batch_size, got batch_tokens")

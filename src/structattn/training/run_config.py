@@ -108,7 +108,7 @@ class DataConfig:
     streaming: bool = False
     buffer: int | None = None
     loader_workers: int = 0
-    stratify: bool | None = None
+    stratify: Literal["always", "never"] | None = None
     class_weights: Literal["balanced"] | dict[str, float] | None = None
     sampling: Literal["balanced"] | None = None
 
