@@ -72,7 +72,7 @@ def command(
         id_column=id_column,
     )
     examples = read_labelled(model.task, data, settings)
-    summarise_labelled(model, examples, data, format=settings.format).log(LOGGER)
+    summarise_labelled(model, examples, data, format=settings.format, columns=settings.columns).log(LOGGER)
     with hardware.autocast():
         evaluation = model.evaluate(examples)
     if split is not None:

@@ -10,6 +10,7 @@ import importlib
 import json
 import logging
 import os
+import re
 import sys
 import sysconfig
 import time
@@ -80,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         code, message = _judge(error)
-        line = f"structattn: error: {' '.join(message.split())}"
+        line = f"structattn: error: {_as_typed(' '.join(message.split()), words)}"
         print(line, file=sys.stderr)
         _tell_torchrun(line)
         return code
@@ -165,6 +166,17 @@ def _judge(error: Exception) -> tuple[int, str]:
         return YOURS, f"{type(error).__name__}: {error} ({position}{hint})"
     hint = "" if is_shown else " (this is a bug in structattn; --debug shows where)"
     return OURS, f"{type(error).__name__}: {error}{hint}"
+
+
+def _as_typed(message: str, words: Sequence[str]) -> str:
+    """A message with the names of options of columns as this command takes them."""
+    if "_column" not in message or not words or words[0] not in all_commands():
+        return message
+    module = importlib.import_module("structattn.cli.arguments")
+    for option in module.Signature(_import_command(words[0]), words[0]).options:
+        if (name := option.rpartition(".")[2]).endswith("_column"):
+            message = re.sub(rf"(?<![-.\w]){name}(?![\w=])", f"--{option}", message)
+    return message
 
 
 def _find_your_code(error: Exception) -> str | None:

@@ -14,7 +14,7 @@ import numpy as np
 from structattn.data import Example
 from structattn.data.data_summary import DataSummary, summarise
 from structattn.data.parses import add_parses
-from structattn.data.readers.formats import list_files
+from structattn.data.readers.formats import describe_columns, list_files
 from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
@@ -100,10 +100,16 @@ def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:
         is_held_out = data.train is not None and source != name
         is_end = name == "test" and data.test_size is not None
         way = "from the end" if is_end else "by class" if plan.stratify else "at random"
+        path = getattr(data, name) if name in plan.formats else None
+        facts = [
+            format,
+            "" if path is None else describe_columns(path, format, data.columns),
+            f"held out {way}" if is_held_out else "",
+        ]
         summary = summarise(
             examples,
             name,
-            format=f"{format}, held out {way}" if is_held_out else format,
+            format=", ".join(filter(None, facts)),
             known_labels=classes,
             has_classes=has_classes,
             has_spans="span_f1" in plan.task.metrics,

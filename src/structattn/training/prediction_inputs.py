@@ -5,13 +5,13 @@ import itertools
 import logging
 import math
 import os
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structattn.data import Example
 from structattn.data.data_summary import DataSummary, summarise
-from structattn.data.readers.formats import list_files, match_files, read_examples, recognise_format
+from structattn.data.readers.formats import describe_columns, list_files, match_files, read_examples, recognise_format
 from structattn.errors import ParseError, source_name
 from structattn.files.text import Source, is_pipe, read_lines
 from structattn.training.examples import Data, is_file, name_source, stream_examples
@@ -41,11 +41,18 @@ def read_inputs(model: "TaskModel", source: Data, data: DataConfig) -> tuple[str
 
 
 def summarise_labelled(
-    model: "TaskModel", examples: Iterable[Example], source: Data, *, format: str | None = None
+    model: "TaskModel",
+    examples: Iterable[Example],
+    source: Data,
+    *,
+    format: str | None = None,
+    columns: Mapping[str, Any] | None = None,
 ) -> DataSummary:
     """A summary of evaluation data; its warnings name labels and tags that the model does not know."""
     has_tags = model.task.answer == "tags"
     format = format or (model.task.recognise_format(source) if is_file(source) else "examples")
+    if columns is not None and isinstance(source, str) and (guessed := describe_columns(source, format, columns)):
+        format = f"{format}, {guessed}"
     return summarise(
         examples,
         name_source(source),

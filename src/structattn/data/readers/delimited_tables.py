@@ -15,7 +15,17 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import PAIRS, TEXTS, Column, Columns, Location, Record, check_target, list_names
+from structattn.data.readers.fields import (
+    PAIRS,
+    TEXTS,
+    Column,
+    Columns,
+    Location,
+    Record,
+    check_target,
+    list_names,
+    normalise,
+)
 from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.item_faults import refuse_item
 from structattn.files.text import MAX_LINE, Source, read_lines
@@ -101,9 +111,9 @@ def is_table_header(line: str) -> bool:
 
 
 def _has_texts(names: Iterable[str]) -> bool:
-    """Whether a usual name for texts is among these, ignoring case."""
-    present = {name.strip().lower() for name in names}
-    usual = ({name.lower() for name in group} for group in (*PAIRS, *((name,) for name in TEXTS)))
+    """Whether a usual name for texts is among these."""
+    present = set(map(normalise, names))
+    usual = (set(map(normalise, group)) for group in (*PAIRS, *((name,) for name in TEXTS)))
     return any(group <= present for group in usual)
 
 
@@ -111,7 +121,7 @@ def _resolve_layout(
     fields: tuple[str, ...], columns: Columns, location: Location
 ) -> tuple[tuple[Column, ...], Columns]:
     """The names of the columns, numbers where there is no header, and which of them are read."""
-    requested = columns.named
+    requested = [column for column in (*(columns.text or ()), columns.label, columns.id) if column is not None]
     for column in requested:
         if isinstance(column, int) and not 0 <= column < len(fields):
             raise location.error(f"expected a column {column} (from 0), got a row of {len(fields)} columns")

@@ -1,5 +1,6 @@
 """Fields of a line, a row of a table or a JSON object, and the example that they make: texts, label and id."""
 
+import difflib
 import json
 import math
 import re
@@ -123,35 +124,67 @@ class Columns:
             raise ConfigError(f"text_column: expected one column, or two for pairs of texts, got {len(texts)}")
         return cls(texts, label_column, id_column)  # type: ignore[arg-type]
 
-    @property
-    def named(self) -> tuple[Column, ...]:
-        """Those that are not ``None``."""
-        return tuple(column for column in (*(self.text or ()), self.label, self.id) if column is not None)
-
     def resolve(self, names: Sequence[Column], location: Location) -> "Columns":
-        """The columns of a table with these names; one that is ``None`` is found by its usual names, ignoring case."""
+        """The columns of a table with these names; one that is ``None`` is found by its usual names.
+
+        Case, spaces, hyphens and underscores make no difference, unless a name is spelled exactly as it is.
+        """
         listed = list_names(names)
-        for column in self.named:
-            if column not in names:
-                raise location.error(f"expected a column {column!r}, got {listed}")
-        usual = {str(name).strip().lower(): name for name in reversed(names)}
+
+        def find(column: Column, option: str) -> Column:
+            matches = [name for name in names if name == column] or [
+                name for name in names if normalise(name) == normalise(column)
+            ]
+            if len(matches) > 1:
+                raise location.error(f"expected one column {column!r}, got {len(matches)}: {listed}")
+            if not matches:
+                close = difflib.get_close_matches(str(column), list(map(str, names)), n=1, cutoff=0.5)
+                hint = f" (did you mean {option} {close[0]}?)" if close else ""
+                raise location.error(f"expected a column {column!r}, got {listed}{hint}")
+            return matches[0]
+
+        usual = {normalise(name): name for name in reversed(names)}
         groups = (*PAIRS, *((name,) for name in TEXTS))
-        pairs = ([usual.get(name.lower()) for name in group] for group in groups)
-        text = self.text or next((tuple(pair) for pair in pairs if None not in pair), None)
-        if text is None:
+        pairs = ([usual.get(normalise(name)) for name in group] for group in groups)
+        texts = self.text or next((pair for pair in pairs if None not in pair), None)
+        if texts is None:
             raise location.error(
                 f"expected a column such as text or review, or two such as premise and hypothesis, got {listed}; "
                 "name the columns with text_column and label_column (by number from 0 in a table without a header)"
+                f"{_guess(names)}"
             )
-        label = next((usual[name.lower()] for name in LABELS if name.lower() in usual), None)
-        id = next((usual[name.lower()] for name in IDS if name.lower() in usual), None)
-        label = label if self.label is None and label not in text else self.label
-        id = id if self.id is None and id not in text else self.id
-        columns = Columns(text, label, id, "score" if str(label).strip().lower() == "score" else None)  # type: ignore[arg-type]
-        for column in columns.named:
-            if names.count(column) > 1:
-                raise location.error(f"expected one column {column!r}, got {names.count(column)}: {listed}")
-        return columns
+        text = tuple(find(column, "text_column") for column in texts if column is not None)
+
+        def find_usual(column: Column | None, option: str, known: Sequence[str]) -> Column | None:
+            if column is not None:
+                return find(column, option)
+            name = next((usual[normalise(name)] for name in known if normalise(name) in usual), None)
+            return None if name is None or name in text else find(name, option)
+
+        label, id = find_usual(self.label, "label_column", LABELS), find_usual(self.id, "id_column", IDS)
+        return Columns(text, label, id, "score" if normalise(label) == "score" else None)
+
+    def describe(self, given: "Columns") -> str:
+        """The columns that were found by their usual names, where others were not given."""
+        texts = " and ".join(map(str, self.text or ()))
+        parts = [] if given.text is not None else [f"texts from column {texts}"]
+        if given.label is None and self.label is not None:
+            parts.append(f"labels from {self.label}")
+        return ", ".join(parts)
+
+
+def normalise(name: object) -> str:
+    """A name without case, spaces, hyphens and underscores."""
+    return re.sub(r"[\s_-]+", "", str(name)).lower()
+
+
+def _guess(names: Sequence[Column]) -> str:
+    """What might be the columns of texts and labels, by parts of their names, as a hint."""
+    guesses = []
+    for option, known in (("text_column", (*TEXTS, "body", "description")), ("label_column", LABELS)):
+        likely = [name for part in map(normalise, known) for name in names if part in normalise(name)]
+        guesses += [f"{option} {likely[0]}"] if likely else []
+    return f"; perhaps {' and '.join(guesses)}" if guesses else ""
 
 
 def is_treebank_row(keys: Collection[str]) -> bool:

@@ -261,6 +261,21 @@ def _parse_keys(line: str) -> set[str]:
         return set()
 
 
+def describe_columns(path: str, format: str, columns: Mapping[str, Any]) -> str:
+    """Which columns of a table or of JSON were found by their usual names; nothing where all are given."""
+    from structattn.data.readers.delimited_tables import read_table
+    from structattn.data.readers.fields import Columns
+    from structattn.data.readers.json_records import read_json_records
+
+    readers: Mapping[str, Callable[[Source, Columns], Iterator[Any]]] = {"json": read_json_records}
+    read = {**dict.fromkeys(("csv", "tsv"), read_table), **readers}.get(format)
+    if read is None or is_pipe(path):
+        return ""
+    given = Columns.from_options(**columns)
+    first = next(read(match_files(path)[0], given), None)
+    return "" if first is None else first.columns.describe(given)
+
+
 def _require_examples(examples: Iterator[Example], name: str, path: Source) -> Iterator[Example]:
     empty = True
     for example in examples:
