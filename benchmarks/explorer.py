@@ -52,7 +52,7 @@ def main() -> None:
                 sentence = random_sentence(generator, size)
                 times = _edits(chromium, answer, sentence, options.edits, generator)
                 begun = time.perf_counter()
-                page = frozen_page(answer.boot([sentence], host="frozen", frozen=True))
+                page = frozen_page(answer.boot([sentence], host="frozen"))
                 made = time.perf_counter() - begun
                 shown = [
                     f"{statistics.median(times):.0f}",

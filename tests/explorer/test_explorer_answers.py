@@ -397,7 +397,7 @@ def test_what_a_page_is_born_with() -> None:
     models = {"one": words_model("ms_san"), "two": words_model("dependency_tree_lstm"), "three": words_model("disan")}
     answers = Answers(models)
     items = [Example((DOG,), "positive", id="a"), Sentence(["kids", "wash"])]
-    boot = in_json(answers.boot(items, host="frozen", frozen=True, influence=True, flips=True, command="structattn"))
+    boot = in_json(answers.boot(items, host="frozen", influence=True, command="structattn"))
     assert (boot["v"], boot["host"], boot["command"], boot["view"]) == (
         1,
         "frozen",
@@ -412,10 +412,10 @@ def test_what_a_page_is_born_with() -> None:
     assert boot["items"][1]["sentences"][0]["heads"] == [2, 0]
     for entry in boot["items"]:
         assert [one["model"] for one in entry["replies"]["look"]["looks"]] == list(models)
-        for do in ("influence", "arcs", "flip"):
+        for do in ("influence", "arcs"):
             assert list(entry["replies"][do]) == list(models)
-    asked = {"v": 1, "id": 0, "do": "flip", "models": ["two"], "sentences": boot["items"][0]["sentences"]}
-    assert boot["items"][0]["replies"]["flip"]["two"]["edits"] == answers.ask(asked)["edits"]
+        carried = {name: list(structures) for name, structures in entry["edits"].items()}
+        assert carried == {"one": ["dependency"], "two": ["dependency"], "three": []}
     live = answers.boot(items, host="server")
     assert [list(one["replies"]) for one in live["items"]] == [["look"], []]
     assert Answers({name: models[name] for name in ("one", "two")}).boot(items, host="server")["view"]["models"] == [
@@ -429,8 +429,8 @@ def test_a_page_opens_on_a_sentence_of_which_an_edit_flips_the_answer() -> None:
     answers = Answers({"mine": model, "other": words_model("ms_san", get_task("sick"))})
     single = Example((Sentence(["a"], dependency=DependencyTree([0])),) * 2)
     examples = [single, Example((DOG, KIDS)), single]
-    for host, options, opened in (("server", {}, 1), ("frozen", {"frozen": True, "flips": True}, 1), ("widget", {}, 0)):
-        boot = answers.boot(examples, host=host, **options)  # type: ignore[arg-type]
+    for host, opened in (("server", 1), ("frozen", 1), ("widget", 0)):
+        boot = answers.boot(examples, host=host)
         assert boot["view"]["item"] == opened
         assert "look" in boot["items"][opened]["replies"]
     assert answers.boot([single], host="server")["view"]["item"] == 0

@@ -36,7 +36,7 @@ def test_values_names_and_answers_are_those_of_python(chromium: Any, folder: Pat
     model = KINDS[kind](folder).eval()
     example = Example((DOG, KIDS)[: model.task.arity])
     path = tmp_path / "page.html"
-    boot = Answers({"mine": model}).boot([example], host="frozen", frozen=True, influence=True, flips=True)
+    boot = Answers({"mine": model}).boot([example], host="frozen", influence=True)
     path.write_text(frozen_page(boot), encoding="utf-8")
     found = look(model, example)
     with opened(chromium, path, viewport={"width": 400, "height": 800}) as page:

@@ -54,10 +54,10 @@ def test_the_page_has_every_sentence_and_every_head() -> None:
     assert html == attention_page(model, examples, "Six <heads>", name="mine", command="structattn explore mine")
 
 
-def test_influence_comes_with_the_edits_that_flip() -> None:
+def test_influence_of_words_and_arcs_comes_where_it_is_asked_for() -> None:
     data = data_of(attention_page(model_of("ms_san"), [KIDS], influence=True))
     replies = data["items"][0]["replies"]
-    assert set(replies) == {"look", "influence", "arcs", "flip"}
+    assert set(replies) == {"look", "influence", "arcs"}
     assert len(replies["influence"]["model"]["values"][0]) == len(KIDS)
 
 

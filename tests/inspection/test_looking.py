@@ -18,7 +18,7 @@ from structattn.encoders import build
 from structattn.encoders.encoder_table import BUILDERS, needs_backbone
 from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection import arc_influence, attention_maps, flipping_edits, look, structures_read
-from structattn.inspection.structure_edits import count_edits, single_edits
+from structattn.inspection.single_edits import count_edits, single_edits
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, Prediction, SequenceModel, Task, TaskModel, TextProcessor, get_task
 from structattn.tasks.decoding import build_decoder

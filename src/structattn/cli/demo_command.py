@@ -10,7 +10,7 @@ import itertools
 import json as jsonlib
 import logging
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -33,6 +33,7 @@ from structattn.training.run_folder import RunFolder, RunResult
 
 if TYPE_CHECKING:
     from structattn.inspection.binned_accuracy import BinnedAccuracy
+    from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -44,7 +45,8 @@ ENCODERS = {
 # With 0 and 1 attractors alone the first noun would give the answer away: see agreement_treebank.
 TRAINED_ON, TESTED_ON = range(3), range(5)
 _EPOCHS_PER_MINUTE = 8
-_LIVE = "To move arcs, type sentences of your own and see the predictions change:"
+_QUESTION = "Is the next verb singular or plural?"
+_LIVE = "Move an arc below, and see whether the answer holds. For sentences of your own, and any number of edits:"
 _OPTIONS = {"dim": 48, "dropout": 0.1}
 
 
@@ -203,8 +205,8 @@ def _page(
     return page(
         "Does the tree help?",
         [
+            Section("Move an arc", paragraph(_LIVE) + code(live) + _explorer(results, test, command=live)),
             Section("Accuracy by number of attractors", table([header, *rows]) + charts),
-            Section("Where they attend", paragraph(_LIVE) + code(live) + _explorer(results, test, command=live)),
         ],
         lead=lead,
     )
@@ -220,30 +222,21 @@ def _curves(results: Mapping[str, RunResult]) -> str:
 
 
 def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, command: str) -> str:
-    """All encoders on one sentence for each number of attractors, first one that the plain encoder gets wrong."""
-    answers = explorer.Answers({encoder: training.load(result.folder) for encoder, result in results.items()})
+    """All encoders on sentences of which one move of an arc flips the answer of the first."""
+    models = {encoder: training.load(results[encoder].folder) for encoder in ("ms_san", *ENCODERS)}
     wrong = {
         encoder: {row["id"] for row in read_json_lines(RunFolder(result.folder).predictions("test")) if _is_wrong(row)}
         for encoder, result in results.items()
     }
-    examples = [_choose_example(test, attractors, wrong) for attractors in (2, 3, 4, 1, 0)]
+    examples = _choose_examples(models["ms_san"], test, wrong)
     names = [
-        f"{inspection.num_attractors(example)} attractors, expected {example.label}; wrong: "
-        + (", ".join(encoder for encoder in ENCODERS if example.id in wrong[encoder]) or "none")
+        f"{inspection.num_attractors(example)} attractors; wrong: "
+        + (", ".join(encoder for encoder in models if example.id in wrong[encoder]) or "none")
         for example in examples
     ]
-    boot = answers.boot(
-        examples,
-        host="frozen",
-        title="Does the tree help?",
-        command=command,
-        names=names,
-        frozen=True,
-        influence=True,
-        flips=True,
-    )
-    flipped = (number for number, item in enumerate(boot["items"]) if item["replies"]["flip"]["ms_san"]["found"])
-    boot["view"] = {"item": next(flipped, 0), "models": ["ms_san", "transformer"]}
+    answers = explorer.Answers(models)
+    boot = answers.boot(examples, host="frozen", title=_QUESTION, command=command, names=names, influence=True)
+    boot["view"] = {"item": 0, "models": ["ms_san", "transformer"]}
     return embed_explorer(boot)
 
 
@@ -251,11 +244,22 @@ def _is_wrong(row: Mapping[str, object]) -> bool:
     return row["gold"] != row["predicted"]
 
 
-def _choose_example(test: Sequence[Example], attractors: int, wrong: Mapping[str, set[str]]) -> Example:
-    """A short sentence that the plain encoder gets wrong and most others get right, if there is one."""
+def _choose_examples(model: "TaskModel", test: Sequence[Example], wrong: Mapping[str, set[str]]) -> list[Example]:
+    """Short sentences of which a move of an arc flips the answer of ``ms_san``: all edits of each are tried.
 
-    def rank(example: Example) -> tuple[bool, int, int]:
-        num_wrong = sum(example.id in ids for encoder, ids in wrong.items() if encoder != "transformer")
-        return example.id not in wrong["transformer"], num_wrong, len(example.sentences[0])
-
-    return min((example for example in test if inspection.num_attractors(example) == attractors), key=rank)
+    The first is one that it gets right and ``transformer`` wrong, the second one that it gets wrong, the others have
+    many attractors and few. A wish that no sentence fulfils is left out.
+    """
+    by_length = sorted(test, key=lambda example: len(example.sentences[0]))
+    wishes: list[Callable[[Example], bool]] = [
+        lambda example: example.id in wrong["transformer"] - wrong["ms_san"],
+        lambda example: example.id in wrong["ms_san"],
+        lambda example: inspection.num_attractors(example) > TRAINED_ON[-1],
+        lambda example: inspection.num_attractors(example) < TRAINED_ON[-1],
+    ]
+    chosen: list[Example] = []
+    for wish in wishes:
+        candidates = (example for example in by_length if wish(example) and example not in chosen)
+        flipped = ((example, inspection.flipping_edits(model, example)) for example in candidates)
+        chosen += itertools.islice((example for example, edits in flipped if any(edit.head for edit in edits)), 1)
+    return chosen or by_length[:1]

@@ -12,6 +12,7 @@ from torch import nn
 from structattn.data import Example
 from structattn.data.tensors import checksum
 from structattn.errors import ConfigError, StructAttnError, shown
+from structattn.explorer.carried_edits import CarriedEdits
 from structattn.explorer.drawing import draw
 from structattn.explorer.protocol import (
     VERSION,
@@ -26,7 +27,7 @@ from structattn.explorer.reply_records import edit_to_json, error_to_json, look_
 from structattn.http.request_checks import RequestError
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.inspect_example import require_encoder
-from structattn.inspection.structure_edits import count_edits
+from structattn.inspection.single_edits import count_edits
 from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
 from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.pictures.picture_files import encode
@@ -41,9 +42,8 @@ MOST_FLIPS = 50
 """How many edits that flip an answer are listed in a reply; further ones are only counted."""
 
 # Total pairs of words in the edits tried for one reply: they take part of a second, as nothing else is answered
-# meanwhile. A frozen page, which cannot ask for more, has as many as all edits of a sentence of 100 words.
+# meanwhile.
 _PAIRS_OF_A_REPLY = 5_000_000
-_PAIRS_OF_A_PAGE = 100_000_000
 # So many examples are searched for one to begin with.
 _TRIED_FIRST = 8
 _TYPES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
@@ -116,23 +116,19 @@ class Answers:
         title: str = "structattn explorer",
         command: str | None = None,
         names: Sequence[str] | None = None,
-        frozen: bool = False,
         influence: bool = False,
-        flips: bool = False,
     ) -> dict[str, Any]:
         """The initial data of a page: the models, some items, and replies computed in advance.
 
         Args:
-            items: the items to choose from in the page; examples, sentences, texts or pairs. A page of a server, or
-                with ``flips``, opens with the first of which an edit flips the answer of the first model, others with
-                the first.
-            host: ``frozen``, ``server`` or ``widget``.
+            items: the items to choose from in the page; examples, sentences, texts or pairs. It opens with the first of
+                which an edit flips the answer of the first model, else with the first.
+            host: ``server`` or ``widget``, which can ask; or ``frozen``: all replies about all items are included,
+                and those to all single edits of them, see ``carried_edits.py``.
             title: the heading.
             command: the command that opens a live explorer of these models.
             names: names of the items; their text by default.
-            frozen: include all replies about all items, as there is no server to ask; otherwise the first look only.
             influence: for frozen pages, also include the influence of words and arcs.
-            flips: for frozen pages, also include the edits that flip an answer.
 
         Returns:
             Plain JSON, for ``frozen_page``.
@@ -146,26 +142,27 @@ class Answers:
         for example in examples:
             check_length(example.sentences)
         examples = [self._complete(example, list(self.models)) for example in examples]
-        opened = self._first_that_flips(examples) if host == "server" else 0
-        entries: list[dict[str, Any]] = []
-        for number, example in enumerate(examples):
-            requested = {"influence": influence, "arcs": influence, "flip": flips} if frozen else {}
-            replies = {do: self._answer_each(do, example) for do, is_requested in requested.items() if is_requested}
-            if frozen or number == opened:
-                visible = list(self.models) if frozen else self._shown
-                replies["look"] = {"v": VERSION, "id": 0, **self._look(example, visible)}
-            name = shorten_text(example) if names is None else names[number]
-            records = [sentence_to_json(sentence) for sentence in example.sentences]
-            entries.append({"name": name, "sentences": records, "expected": example.label, "replies": replies})
-        if frozen and flips:
-            replies_of_first = (entry["replies"]["flip"][self._shown[0]] for entry in entries)
-            opened = next((number for number, reply in enumerate(replies_of_first) if reply["found"]), 0)
+        names = [shorten_text(example) for example in examples] if names is None else names
+        entries = [
+            {"name": name, "sentences": list(map(sentence_to_json, example.sentences)), "expected": example.label}
+            for name, example in zip(names, examples, strict=True)
+        ]
+        if host == "frozen":
+            carried = [self._carry(example, influence=influence) for example in examples]
+            opened = next((number for number, (_, flips) in enumerate(carried) if flips), 0)
+        else:
+            opened = self._first_that_flips(examples) if host == "server" else 0
+            look = {"v": VERSION, "id": 0, **self._look(examples[opened], self._shown)} if examples else None
+            carried = [
+                ({"replies": {"look": look} if number == opened else {}}, False) for number in range(len(examples))
+            ]
+        items_of_page = [{**entry, **content} for entry, (content, _) in zip(entries, carried, strict=True)]
         return {
             "v": VERSION,
             "title": title,
             "host": host,
             "models": [self._model_record(name) for name in self.models],
-            "items": entries,
+            "items": items_of_page,
             "view": {"item": opened, "models": self._shown},
             "command": command,
         }
@@ -251,13 +248,21 @@ class Answers:
         content = encode(svg, figure.format)
         return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
 
-    def _answer_each(self, do: str, example: Example) -> dict[str, Any]:
-        replies = {}
-        for name in self.models:
-            is_flip = do == "flip"
-            reply = self._flip(name, example, 0, _PAIRS_OF_A_PAGE) if is_flip else self._attribute(do, name, example)
-            replies[name] = {"v": VERSION, "id": 0, "model": name, **reply}
-        return replies
+    def _carry(self, example: Example, *, influence: bool) -> tuple[dict[str, Any], bool]:
+        """What a frozen page holds about an item; and whether an edit flips the answer of the first model."""
+        head = {"v": VERSION, "id": 0}
+        looks = self._run(example, list(self.models))
+        edits = {name: CarriedEdits(self.models[name], seen, self.reads[name]) for name, seen in looks.items()}
+        records = [
+            look_to_json(seen, name, self.models[name], self.reads[name], edits[name].scales)
+            for name, seen in looks.items()
+        ]
+        sentences = [sentence_to_json(sentence) for sentence in example.sentences]
+        replies: dict[str, Any] = {"look": {**head, "sentences": sentences, "looks": records}}
+        for do in ("influence", "arcs") if influence else ():
+            replies[do] = {name: {**head, "model": name, **self._attribute(do, name, example)} for name in self.models}
+        content = {"replies": replies, "edits": {name: carried.to_json() for name, carried in edits.items()}}
+        return content, edits[self._shown[0]].flips
 
     def _attribute(self, do: str, name: str, example: Example) -> dict[str, Any]:
         """Influence of words or arcs; ``None`` where it is not defined."""
@@ -267,10 +272,10 @@ class Answers:
         attributions = attribute(model, example) if is_defined else [None] * self.arity
         return {"values": [None if values is None else list(values.changes) for values in attributions]}
 
-    def _flip(self, name: str, example: Example, start: int, pairs: int = _PAIRS_OF_A_REPLY) -> dict[str, Any]:
+    def _flip(self, name: str, example: Example, start: int) -> dict[str, Any]:
         """Edits that flip the answer, among those from number ``start`` on, up to a fixed number of pairs of words."""
         of = count_edits(example) if self._judges_trees(name) else 0
-        stop = min(of, start + max(1, pairs // max(len(sentence) for sentence in example.sentences) ** 2))
+        stop = min(of, start + max(1, _PAIRS_OF_A_REPLY // max(len(sentence) for sentence in example.sentences) ** 2))
         edits = flipping_edits(self.models[name], example, part=range(start, stop)) if start < stop else ()
         records = [edit_to_json(edit) for edit in edits[:MOST_FLIPS]]
         return {"edits": records, "found": len(edits), "tried": max(start, stop), "of": of}

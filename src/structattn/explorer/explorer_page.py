@@ -68,14 +68,12 @@ def frozen_page(boot: Mapping[str, Any]) -> Document:
         >>> html.count("</script>"), "connect-src" in html
         (3, True)
     """
-    command = boot.get("command")
-    note = f"<p>To edit trees and try other sentences: <code>{escape(command)}</code></p>" if command else ""
-    return Document(_document({**boot, "host": "frozen"}, "'none'", note))
+    return Document(_document({**boot, "host": "frozen"}, "'none'"))
 
 
 def live_page(boot: Mapping[str, Any]) -> str:
     """The page of a server: it may ask the server that sent it, and no other, also for data that ``boot`` lacks."""
-    return _document({**boot, "host": "server"}, "'self'", "")
+    return _document({**boot, "host": "server"}, "'self'")
 
 
 def write_policy(connect: str = "'none'") -> str:
@@ -106,7 +104,7 @@ def _hash(content: str) -> str:
     return f"'sha256-{base64.b64encode(hashlib.sha256(content.encode()).digest()).decode()}'"
 
 
-def _document(boot: Mapping[str, Any], connect: str, note: str) -> str:
+def _document(boot: Mapping[str, Any], connect: str) -> str:
     title = escape(boot["title"])
     return (
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
@@ -114,7 +112,7 @@ def _document(boot: Mapping[str, Any], connect: str, note: str) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
         f"<title>{title}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1><bdi>{title}</bdi></h1>{note}{embed_explorer(boot)}</main></body></html>\n"
+        f"<body><main><h1><bdi>{title}</bdi></h1>{embed_explorer(boot)}</main></body></html>\n"
     )
 
 

@@ -46,7 +46,7 @@ def explore(
     models = dict(model) if isinstance(model, Mapping) else {"model": model}
     answers = Answers(models, None if parser is None else MissingTrees(parser))
     examples = list_items(items)
-    frozen = answers.boot(examples, host="frozen", title=", ".join(models), frozen=True, influence=True)
+    frozen = answers.boot(examples, host="frozen", title=", ".join(models), influence=True)
     if find_spec("anywidget") is None:
         return frozen_page(frozen)
     from structattn.explorer.widget import ExplorerWidget

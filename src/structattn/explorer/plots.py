@@ -74,9 +74,7 @@ def attention_page(
             "pictures (structattn plot --format svg) may be longer"
         )
     answers = Answers({name: model})
-    boot = answers.boot(
-        items, host="frozen", title=title, command=command, frozen=True, influence=influence, flips=influence
-    )
+    boot = answers.boot(items, host="frozen", title=title, command=command, influence=influence)
     return frozen_page(boot)
 
 
@@ -206,7 +204,7 @@ def save_state(
     if "html" in formats:
         items = [look.example for look in (now[name], then[name])][: 1 + (state.sentences != state.originals)]
         names = ["after the edit", "before"][: len(items)]
-        boot = answers.boot(items, host="frozen", title=title, command=command, names=names, frozen=True)
+        boot = answers.boot(items, host="frozen", title=title, command=command, names=names)
         written.append(folder / "attention.html")
         with replace_text(written[-1]) as stream:
             stream.write(frozen_page(boot))

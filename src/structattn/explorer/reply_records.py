@@ -18,8 +18,11 @@ from structattn.tasks import Prediction, TaskModel
 _LEVELS = 65535
 
 
-def look_to_json(look: Look, name: str, model: TaskModel, reads: Sequence[str]) -> dict[str, Any]:
-    """One entry of ``looks``."""
+def look_to_json(
+    look: Look, name: str, model: TaskModel, reads: Sequence[str], scales: Sequence[float] | None = None
+) -> dict[str, Any]:
+    """One entry of ``looks``; ``scales`` are those of its maps, by default the largest weight of each."""
+    scales = [find_scale(part.weights) for part in look.maps] if scales is None else scales
     sentences = look.example.sentences
     titles = title_modules(look.maps)
     together = model.reads_together
@@ -30,7 +33,19 @@ def look_to_json(look: Look, name: str, model: TaskModel, reads: Sequence[str]) 
         "reads": list(reads),
         "answer": answer_to_json(look.answer),
         "unknown": [model.unknown_words(sentence) for sentence in sentences],
-        "maps": [_map_to_json(part, sentences, titles[part.name], together=together) for part in look.maps],
+        "maps": [
+            {
+                "name": part.name,
+                "title": titles[part.name],
+                "kind": part.kind,
+                "sentence": part.index,
+                "heads": list(part.head_names),
+                **axes_to_json(part, sentences, together=together),
+                **pack(part.weights, scale),
+                "allowed": None if part.allowed is None else pack_bits(part.allowed),
+            }
+            for part, scale in zip(look.maps, scales, strict=True)
+        ],
         "latent": latent if any(latent) else None,
     }
 
@@ -46,8 +61,8 @@ def answer_to_json(answer: Prediction) -> dict[str, Any]:
     }
 
 
-def _map_to_json(part: AttentionMap, sentences: Sequence[Sentence], title: str, *, together: bool) -> dict[str, Any]:
-    """One entry of ``maps``; axes that are the words of the sentence are ``None``.
+def axes_to_json(part: AttentionMap, sentences: Sequence[Sentence], *, together: bool) -> dict[str, Any]:
+    """The names of the rows and columns of a map; ``None`` if they are the words of the sentence.
 
     ``together`` says whether the subwords are those of all sentences, read as one text.
     """
@@ -55,16 +70,9 @@ def _map_to_json(part: AttentionMap, sentences: Sequence[Sentence], title: str, 
     by_subword = part.words is not None
     positions = None if part.words is None else _word_positions(part.words, sentences if together else sentences[:1])
     return {
-        "name": part.name,
-        "title": title,
-        "kind": part.kind,
-        "sentence": part.index,
-        "heads": list(part.head_names),
         "rows": None if not by_subword and part.rows == words else list(part.rows),
         "columns": None if not by_subword and part.columns == words else list(part.columns),
         "words": None if positions is None else {"rows": positions, "columns": positions},
-        **pack(part.weights),
-        "allowed": None if part.allowed is None else pack_bits(part.allowed),
     }
 
 
@@ -98,29 +106,42 @@ def shorten_text(example: Example) -> str:
     return f"{text[:87]}…" if len(text) > 88 else text
 
 
-def pack(weights: Any) -> dict[str, Any]:
-    r"""Non-negative numbers in two bytes each: :math:`\mathrm{round}(65535\,w / s)` with the largest as *s*.
+def find_scale(weights: Any) -> float:
+    """The largest of some numbers, or 1 if all are 0."""
+    return float(np.asarray(weights).max(initial=0.0)) or 1.0
 
-    All high bytes go before all low bytes, row by row; then zlib and base64. The error is at most ``scale / 131070``.
-    """
+
+def quantise(weights: Any, scale: float) -> np.ndarray:
+    r"""Numbers from 0 in 16 bits: :math:`\mathrm{round}(65535\,w / s)`; the error is at most ``scale / 131070``."""
     values = np.asarray(weights, dtype=np.float64)
     if not np.isfinite(values).all():
         raise ValueError("expected finite weights, got some that are not")
     if values.size and values.min() < 0:
         raise ValueError(f"expected weights of at least 0, got {values.min():g}")
-    scale = float(values.max(initial=0.0)) or 1.0
-    levels = np.rint(values.ravel() / scale * _LEVELS).astype(">u2")
-    return {"shape": list(values.shape), "scale": scale, "data": _compress(levels.view(np.uint8).reshape(-1, 2).T)}
+    return np.asarray(np.rint(values.ravel() / scale * _LEVELS).astype(np.uint16))
+
+
+def pack(weights: Any, scale: float | None = None) -> dict[str, Any]:
+    """Non-negative numbers in 16 bits of their scale, by default the largest."""
+    values = np.asarray(weights, dtype=np.float64)
+    scale = find_scale(values) if scale is None else scale
+    return {"shape": list(values.shape), "scale": scale, "data": pack_levels(quantise(values, scale))}
+
+
+def pack_levels(levels: np.ndarray) -> str:
+    """Numbers of 16 bits: all high bytes before all low bytes; then zlib and base64."""
+    return compress(levels.astype(">u2").view(np.uint8).reshape(-1, 2).T.tobytes())
 
 
 def pack_bits(flags: Any) -> str | None:
     """Flags, eight in a byte with the first in the highest bit; ``None`` if all are true."""
     bits = np.asarray(flags, dtype=bool)
-    return None if bits.all() else _compress(np.packbits(bits.ravel()))
+    return None if bits.all() else compress(np.packbits(bits.ravel()).tobytes())
 
 
-def _compress(content: np.ndarray) -> str:
-    return base64.b64encode(zlib.compress(np.ascontiguousarray(content).tobytes(), 6)).decode("ascii")
+def compress(content: bytes) -> str:
+    """Base64 of zlib."""
+    return base64.b64encode(zlib.compress(content, 9)).decode("ascii")
 
 
 def _word_positions(words: Sequence[int | None], sentences: Sequence[Sentence]) -> list[Any]:

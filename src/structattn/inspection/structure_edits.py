@@ -10,7 +10,8 @@ from torch import Tensor
 from structattn.data import Example
 from structattn.errors import ConfigError, MissingStructure
 from structattn.inspection.inspect_example import look
-from structattn.inspection.occlusion import predict_answers, read_value, replace_sentence
+from structattn.inspection.occlusion import predict_answers, read_value
+from structattn.inspection.single_edits import edit_example, list_moves, list_trees, move_word
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import Prediction, TaskModel
 from structattn.tasks.answering import Item, to_example
@@ -111,8 +112,8 @@ def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tupl
     """
     example = _add_trees(model, item)
     lifted = [
-        _edit(example, number, tree.moved(word, tree.heads[head - 1]))
-        for number, tree in _list_trees(example)
+        edit_example(example, number, tree.moved(word, tree.heads[head - 1]))
+        for number, tree in list_trees(example)
         for word, head in enumerate(tree.heads)
         if head
     ]
@@ -121,7 +122,7 @@ def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tupl
     changes = (value - read_value(without_arc, prediction.label) for without_arc in changed)
     return tuple(
         ArcAttribution(sentence, prediction.answer, tuple(next(changes) if head else None for head in tree.heads))
-        for sentence, (_, tree) in zip(example.sentences, _list_trees(example), strict=True)
+        for sentence, (_, tree) in zip(example.sentences, list_trees(example), strict=True)
     )
 
 
@@ -157,10 +158,10 @@ def flipping_edits(
         ()
     """
     example = _add_trees(model, item)
-    moves = [(number, tree, move) for number, tree in _list_trees(example) for move in _list_moves(tree)]
+    moves = [(number, tree, move) for number, tree in list_trees(example) for move in list_moves(tree)]
     moves = moves if part is None else [moves[index] for index in part]
-    edits = [(number, *move, _moved(tree, *move)) for number, tree, move in moves]
-    edited = [_edit(example, number, tree) for number, _, _, tree in edits]
+    edits = [(number, *move, move_word(tree, *move)) for number, tree, move in moves]
+    edited = [edit_example(example, number, tree) for number, _, _, tree in edits]
     prediction, *changed = predict_answers(model, [example, *edited], batch_size)
     results = [TreeEdit(*edit, prediction=new) for edit, new in zip(edits, changed, strict=True)]
     if prediction.label is None:
@@ -235,42 +236,6 @@ def _differs(model: TaskModel, first: Sentence, second: Sentence) -> bool:
     return not (equal and torch.equal(answer, changed_answer))
 
 
-def single_edits(tree: DependencyTree) -> Iterator[tuple[int, int, DependencyTree]]:
-    """Every tree that is one edit away: the word, its new head, and the tree; head 0 makes the word the root."""
-    for word, head in _list_moves(tree):
-        yield word, head, _moved(tree, word, head)
-
-
-def count_edits(example: Example) -> int:
-    """How many trees of an example are one edit away."""
-    return sum(1 for _, tree in _list_trees(example) for _ in _list_moves(tree))
-
-
-def _list_moves(tree: DependencyTree) -> Iterator[tuple[int, int]]:
-    """The word and the new head of every single edit."""
-    above = [set(tree.path_to_root(word)) for word in range(len(tree))]
-    for word, old in enumerate(tree.heads):
-        if old:
-            for head in range(1, len(tree) + 1):
-                if head != old and word + 1 not in above[head - 1]:
-                    yield word, head
-    yield from ((word, 0) for word, old in enumerate(tree.heads) if old)
-
-
-def _moved(tree: DependencyTree, word: int, head: int) -> DependencyTree:
-    return tree.moved(word, head) if head else tree.rerooted(word)
-
-
-def replace_tree(sentence: Sentence, tree: DependencyTree) -> Sentence:
-    """The same sentence with another dependency tree."""
-    # The lines of a CoNLL-U sentence would still have the old tree.
-    return replace(sentence, dependency=tree, rows=(), comments=())
-
-
-def _edit(example: Example, number: int, tree: DependencyTree) -> Example:
-    return replace_sentence(example, number, replace_tree(example.sentences[number], tree))
-
-
 def _add_trees(model: TaskModel, item: Item) -> Example:
     (example,) = model.with_trees([to_example(item, 0, model.task)])
     for number, sentence in enumerate(example.sentences):
@@ -282,12 +247,6 @@ def _add_trees(model: TaskModel, item: Item) -> Example:
                 structure="dependency",
             )
     return example
-
-
-def _list_trees(example: Example) -> Iterator[tuple[int, DependencyTree]]:
-    for number, sentence in enumerate(example.sentences):
-        if sentence.dependency is not None:
-            yield number, sentence.dependency
 
 
 def _answer_and_weights(model: TaskModel, sentence: Sentence) -> tuple[Tensor, list[Tensor]]:

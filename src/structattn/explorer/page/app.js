@@ -1,7 +1,7 @@
 /** The state of the explorer, what it asks, and the views that draw it. */
 
 import { Bar } from "./bar.js";
-import { make } from "./elements.js";
+import { isField, keyOf, make } from "./elements.js";
 import { headsOf, joined } from "./heads.js";
 import { Latent } from "./latent.js";
 import { Matrices } from "./matrices.js";
@@ -12,14 +12,14 @@ import { Strips } from "./strips.js";
 import { STYLE } from "./style.js";
 import { Trees } from "./tree_view.js";
 import { moved, rerooted } from "./trees.js";
-import { sentenceOf, sentenceOfAnswers } from "./wording.js";
+import { liveHint, sentenceOf, sentenceOfAnswers } from "./wording.js";
 
 /** What is shown, what was asked, and the views that draw it. */
 export class Explorer {
   /** @param {HTMLElement} element where to draw. @param {object} boot see the protocol. @param {Function} ask the host. */
   constructor(element, boot, ask) {
     Object.assign(this, { boot, live: boot.host !== "frozen", turn: 0 });
-    this.replies = new Replies(boot, ask);
+    this.replies = new Replies(ask);
     this.extras = new Extras(this);
     const item = boot.view?.item ?? 0;
     const models = (boot.view?.models ?? []).slice(0, 2);
@@ -214,15 +214,23 @@ export class Explorer {
 
   // Doing ...........................................................................................................
 
+  /** Whether edits of a structure are answered: by a server, or by what the page carries about this item. */
+  canEdit(structure) {
+    if (this.live) return true;
+    const edits = this.boot.items[this.state.item]?.edits;
+    const { models } = this.boot;
+    const isAnswered = ({ name, reads }) => !reads.includes(structure) || edits[name]?.[structure];
+    return Boolean(edits) && models.filter(({ name }) => this.state.models.includes(name)).every(isAnswered);
+  }
+
   /** Say that only a live explorer can do this. */
   refuse(what) {
-    const how = this.boot.command ?? "structattn explore RUN";
-    this.say(`${what} needs the model, and this page contains replies only. For a live explorer run: ${how}`, true);
+    this.say(`${what} needs the model, and this page contains replies only. ${liveHint(this.boot)}`, true);
   }
 
   /** Replace one sentence by an edited one; `change` may throw an error to refuse. */
   edit(number, change, edit) {
-    if (!this.live) return this.refuse("A prediction for an edited tree");
+    if (!this.canEdit(edit.tree)) return this.refuse("A prediction for an edited tree");
     const { state } = this;
     try {
       const sentence = change(state.sentences[number]);
@@ -278,7 +286,6 @@ export class Explorer {
   }
 
   async parse(texts) {
-    if (!this.live) return this.refuse("Parsing another sentence");
     this.say("Parsing …");
     this.box.setAttribute("aria-busy", "true");
     try {
@@ -332,17 +339,4 @@ export class Explorer {
   get isEdited() {
     return !same(this.state.sentences, this.state.before);
   }
-}
-
-const isField = (event) => ["INPUT", "TEXTAREA", "SELECT"].includes(event.composedPath()[0].tagName);
-
-/** What identifies a control when it is drawn anew. */
-function keyOf(control) {
-  const { key, word } = control.dataset;
-  const name = key ?? word ?? control.getAttribute("aria-label") ?? control.textContent;
-  return [
-    control.closest("[aria-label]:not(button,input,select)")?.getAttribute("aria-label"),
-    control.tagName,
-    name,
-  ].join();
 }

@@ -19,7 +19,8 @@ export class Bar {
       ...[
         this.items(),
         this.models(),
-        ...(app.live ? [this.texts(), this.history()] : []), // a frozen page has no parser and no edits
+        app.live && this.texts(), // a page without a server has no parser
+        ["dependency", "constituency"].some((structure) => app.canEdit(structure)) && this.history(),
         this.share(),
         this.export(),
       ].filter(Boolean),

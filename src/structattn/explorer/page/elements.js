@@ -64,3 +64,16 @@ export function isRightToLeft(words) {
   const letters = [...words.join("")].filter((letter) => LETTER.test(letter));
   return letters.filter((letter) => RIGHT_TO_LEFT.test(letter)).length * 2 > letters.length;
 }
+
+export const isField = (event) => ["INPUT", "TEXTAREA", "SELECT"].includes(event.composedPath()[0].tagName);
+
+/** What identifies a control when it is drawn anew. */
+export function keyOf(control) {
+  const { key, word } = control.dataset;
+  const name = key ?? word ?? control.getAttribute("aria-label") ?? control.textContent;
+  return [
+    control.closest("[aria-label]:not(button,input,select)")?.getAttribute("aria-label"),
+    control.tagName,
+    name,
+  ].join();
+}

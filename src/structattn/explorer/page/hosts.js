@@ -2,8 +2,10 @@
  * A host is one method, `ask(request) → Promise<reply>`; `protocol.py` describes requests and replies. */
 
 import { Explorer } from "./app.js";
+import { carried } from "./carried.js";
 import { isolated, make } from "./elements.js";
 import { fromFragment, openState } from "./share.js";
+import { liveHint } from "./wording.js";
 
 /**
  * Draw an explorer into an element.
@@ -11,7 +13,7 @@ import { fromFragment, openState } from "./share.js";
  * @returns {Explorer} its `stop()` removes its listeners from the document
  */
 export function explore(element, boot, ask) {
-  const explorer = new Explorer(element, boot, ask);
+  const explorer = new Explorer(element, boot, carried(boot, ask));
   element.explorer = explorer;
   const start = explorer.state.sentences.length ? explorer.show(explorer.state, { record: false }) : explorer.draw();
   if (boot.host !== "widget" && /^#(?!token=).{20}/.test(globalThis.location.hash))
@@ -25,8 +27,8 @@ export function explore(element, boot, ask) {
   return explorer;
 }
 
-/** A page that contains its replies has no server to ask. */
-const frozen = () => Promise.reject(new Error("This page contains the replies for its own sentences only."));
+/** A page without a server has nothing more to ask. */
+const frozen = (boot) => () => Promise.reject(new Error(`This page has no answer to this. ${liveHint(boot)}`));
 
 const TOKEN = "structattn token";
 const KEPT = "Your edits are kept: Share, Save state.";
@@ -125,7 +127,7 @@ for (const node of document.querySelectorAll('script[type="application/json"].st
   const element = make("div");
   node.after(element);
   const boot = JSON.parse(node.textContent);
-  if (boot.host !== "server") explore(element, boot, frozen);
+  if (boot.host !== "server") explore(element, boot, frozen(boot));
   else if (boot.items) explore(element, boot, server(boot.token ?? takeToken()));
   else startServed(element, takeToken());
 }

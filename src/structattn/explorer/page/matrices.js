@@ -7,6 +7,7 @@ import { scaleEnds } from "./export.js";
 import { MOVED } from "./heads.js";
 import { numberTable } from "./number_table.js";
 import { clamp, count, short } from "./numbers.js";
+import { liveHint } from "./wording.js";
 
 const MOST_HEADS = 24; // more are shown one module at a time
 const LEAST_ROOM = 168; // pixels of a small matrix
@@ -53,8 +54,13 @@ export class Matrices {
     const { app } = this;
     this.frames = [];
     const chosen = this.chosen();
-    this.element.hidden = this.large.hidden = !chosen;
-    if (!chosen) return;
+    const hasAnswersOnly = app.now?.some(({ look }) => look.answersOnly);
+    this.element.hidden = !chosen && !hasAnswersOnly;
+    this.large.hidden = !chosen;
+    if (!chosen)
+      return this.element.replaceChildren(
+        make("p", { class: "soft" }, "For this edit the page has the prediction alone. ", liveHint(app.boot)),
+      );
     const lists = this.shown;
     const change = app.view.mode === "change" && app.isEdited;
     const scale = new Scale(largest(lists.flat(), change), change, app.theme);
@@ -91,11 +97,7 @@ export class Matrices {
     const { app } = this;
     const { view } = app;
     const set = (key) => (value) => app.change({ [key]: value });
-    const off = app.isEdited
-      ? null
-      : app.live
-        ? "nothing has changed yet"
-        : "a change needs an edit, and an edit needs the live explorer";
+    const off = app.isEdited ? null : "nothing has changed yet";
     const parts = [
       segmented(
         "Show",

@@ -1,19 +1,22 @@
 /** What replies carry in few bytes: weights in 16 bits each, flags in one. */
 
 /** @param {string} text base64 of zlib. @returns {Promise<Uint8Array>} */
-async function inflate(text) {
+export async function inflate(text) {
   const packed = Uint8Array.from(atob(text), (letter) => letter.charCodeAt(0));
   const stream = new Blob([packed]).stream().pipeThrough(new DecompressionStream("deflate"));
   return new Uint8Array(await new Response(stream).arrayBuffer());
 }
 
 /** Weights from 16 bits each: all high bytes, then all low bytes. */
-async function unpack({ scale, data }) {
-  const bytes = await inflate(data);
+export async function unpack({ scale, data }) {
+  const levels = readLevels(await inflate(data));
+  return Float32Array.from(levels, (level) => (scale * level) / 65535);
+}
+
+/** Numbers of 16 bits. */
+export function readLevels(bytes) {
   const size = bytes.length / 2;
-  const values = new Float32Array(size);
-  for (let i = 0; i < size; i++) values[i] = (scale * (256 * bytes[i] + bytes[size + i])) / 65535;
-  return values;
+  return Uint16Array.from({ length: size }, (_, i) => 256 * bytes[i] + bytes[size + i]);
 }
 
 /** One byte for each bit, the first bit being the highest of its byte; `null` stays `null`: all keys are allowed. */

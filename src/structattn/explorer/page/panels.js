@@ -129,9 +129,10 @@ export class Flips {
     const name = app.state.models.length > 1 ? [make("h3", {}, isolated(model))] : [];
     const found = app.extras.get("flip", model);
     const reads = app.boot.models.find((one) => one.name === model)?.reads ?? [];
-    if (!reads.includes("dependency") || (!found && !app.live)) return [];
+    if (!reads.includes("dependency")) return [];
     const goesOn = this.searches.get(model)?.sentences === app.state.sentences;
     const press = (label, act) => button(label, act, { "data-key": model });
+    if (!found && !app.live) return [];
     if (!found && !goesOn) return [...name, press("Find an edit that flips", () => this.search(model))];
     const { edits = [], found: all = 0, tried = 0, of = null } = found ?? {};
     const shown = edits.slice(0, 8).map((edit) => this.edit(edit));

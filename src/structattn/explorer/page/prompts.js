@@ -56,7 +56,7 @@ export class Prompt {
   askLabel(number, i) {
     const { app } = this;
     const sentence = app.state.sentences[number];
-    if (!app.live) return app.refuse("A prediction for an edited tree");
+    if (!app.live) return app.refuse("A prediction for another relation");
     if (!sentence.labels) return app.say("The arcs of this tree have no labels.", true);
     const text = sentence.words[i];
     return this.ask(`Relation of “${text}” to its head`, sentence.labels[i], sentence.labels, [
@@ -73,34 +73,34 @@ export class Prompt {
 
   askPhrase(number, i) {
     const { app } = this;
-    if (!app.live) return app.refuse("A prediction for an edited tree");
+    if (!app.canEdit("constituency")) return app.refuse("A prediction for other phrases");
     const chosen = app.stretch?.number === number ? app.stretch : { start: i, end: i + 1 };
     const sentence = app.state.sentences[number];
     const text = stretch(sentence, ["", chosen.start, chosen.end]);
-    return this.ask(
-      `Phrase over “${text}”`,
-      "NP",
-      (sentence.phrases ?? []).map(([label]) => label),
-      [
-        [
-          "Add",
-          (name) =>
-            app.edit(number, (tree) => withPhrase(tree, name, chosen.start, chosen.end), {
-              said: `${name} “${text}” added.`,
-              tree: "constituency",
-            }),
-        ],
-      ],
-    );
+    const add = (name) =>
+      app.edit(number, (tree) => withPhrase(tree, name, chosen.start, chosen.end), {
+        said: `${name} “${text}” added.`,
+        tree: "constituency",
+      });
+    if (!app.live) return add("NP"); // the name that the page carries
+    const known = (sentence.phrases ?? []).map(([label]) => label);
+    return this.ask(`Phrase over “${text}”`, "NP", known, [["Add", add]]);
   }
 
   askRename(number, phrase) {
     const { app } = this;
-    if (!app.live) return app.refuse("A prediction for an edited tree");
+    if (!app.canEdit("constituency")) return app.refuse("A prediction for other phrases");
     const text = stretch(app.state.sentences[number], phrase);
     const last = app.state.sentences[number].phrases.findLastIndex((other) => same(other, phrase));
     const without = (tree) => ({ ...tree, phrases: tree.phrases.toSpliced(last, 1) });
     const [label, start, end] = phrase;
+    const remove = () => app.edit(number, without, { said: `${label} “${text}” deleted.`, tree: "constituency" });
+    if (!app.live)
+      return this.element.replaceChildren(
+        make("span", {}, `${label} “${text}” `),
+        button("Delete", remove),
+        button("Cancel", () => this.hint()),
+      );
     return this.ask(
       `Phrase over “${text}”`,
       label,
@@ -115,7 +115,7 @@ export class Prompt {
               tree: "constituency",
             }),
         ],
-        ["Delete", () => app.edit(number, without, { said: `${label} “${text}” deleted.`, tree: "constituency" })],
+        ["Delete", remove],
       ],
     );
   }
@@ -129,7 +129,9 @@ export class Prompt {
       say(
         "“",
         isolated(words[app.hand.word]),
-        "” is the head: press its dependent. R makes it the root, L names its relation, Esc cancels.",
+        "” is the head: press its dependent. R makes it the root, ",
+        app.live ? "L names its relation, " : "",
+        "Esc cancels.",
       );
     else if (app.stretch)
       say(
@@ -137,14 +139,18 @@ export class Prompt {
         isolated(words.slice(app.stretch.start, app.stretch.end).join(" ")),
         "” is selected: N makes it a phrase, Esc cancels.",
       );
-    else if (app.live) say("Press a head, then its dependent, or drag. Shift selects several words for a phrase.");
+    else if (app.canEdit("dependency"))
+      say(
+        "Press a head, then its dependent, or drag.",
+        app.canEdit("constituency") ? " Shift selects several words for a phrase." : "",
+      );
     else say("Press a word to pin it.");
     if (app.stretch)
       this.element.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
-    if (app.hand && app.live)
+    if (app.hand)
       this.element.append(
         button("Make it the root", () => app.reroot(app.hand.number, app.hand.word)),
-        button("Name its relation", () => this.askLabel(app.hand.number, app.hand.word)),
+        app.live ? button("Name its relation", () => this.askLabel(app.hand.number, app.hand.word)) : "",
       );
   }
 }

@@ -1,15 +1,14 @@
 /** What was asked of the models, and what they replied. */
 
 import { MOST_INFLUENCE, same, sum } from "./numbers.js";
-import { unpackLook } from "./packed_values.js";
 
 const REMEMBERED = 40; // replies kept for undo
 
 /** The looks of models at sentences, asked for once. */
 export class Replies {
-  /** @param {object} boot with the replies that a page is born with. @param {Function} ask the host. */
-  constructor(boot, ask) {
-    Object.assign(this, { boot, ask, id: Math.floor(Math.random() * 2 ** 30) });
+  /** @param {Function} ask the source. */
+  constructor(ask) {
+    Object.assign(this, { ask, id: Math.floor(Math.random() * 2 ** 30) });
     this.known = new Map();
   }
 
@@ -22,7 +21,7 @@ export class Replies {
   /** The replies of some models for some sentences; what was answered before is not asked again. */
   looks(models, sentences) {
     const key = (model) => keyOfLook(model, sentences);
-    const missing = models.filter((model) => !this.known.has(key(model)) && !this.fromBirth(model, sentences));
+    const missing = models.filter((model) => !this.known.has(key(model)));
     if (missing.length) {
       const asked = this.request("look", { models: missing, sentences });
       for (const model of missing)
@@ -36,14 +35,6 @@ export class Replies {
     return Promise.all(models.map((model) => this.known.get(key(model))));
   }
 
-  /** Whether the initial data of the page have this reply. */
-  fromBirth(model, sentences) {
-    const item = this.boot.items.find((one) => one.replies?.look && same(one.sentences, sentences));
-    const isThere = item?.replies.look.looks.some((look) => look.model === model);
-    if (isThere) this.remember(model, sentences, pick(item.replies.look, model));
-    return Boolean(isThere);
-  }
-
   remember(model, sentences, reply) {
     this.known.set(keyOfLook(model, sentences), reply);
     if (this.known.size > REMEMBERED) this.known.delete(this.known.keys().next().value);
@@ -52,9 +43,9 @@ export class Replies {
 
 const keyOfLook = (model, sentences) => JSON.stringify([model, sentences]);
 
-const pick = async (reply, model) => ({
+const pick = (reply, model) => ({
   sentences: reply.sentences,
-  look: await unpackLook(reply.looks.find((look) => look.model === model)),
+  look: reply.looks.find((look) => look.model === model),
 });
 
 /** What is asked for beside the looks: influence of words and arcs, edits that flip the prediction. */
@@ -73,17 +64,26 @@ export class Extras {
 
   /** Ask for the influence that is wanted once the weights are drawn. */
   follow() {
-    if (!this.app.live || this.isLong) return;
-    for (const what of this.wanted) for (const model of this.app.state.models) this.fetch(what, model);
+    const { app } = this;
+    const hasMoves = (model) => app.boot.items[app.state.item]?.edits?.[model]?.dependency;
+    if (!app.live) for (const model of app.state.models.filter(hasMoves)) this.fetch("flip", model);
+    if (!app.live || this.isLong) return;
+    for (const what of this.wanted) for (const model of app.state.models) this.fetch(what, model);
   }
 
-  /** What is known for the shown sentences. */
+  /** The sentences that it is about: those shown; for edits that flip, on a page without a server, those of the item. */
+  about(what) {
+    const { boot, live, state } = this.app;
+    return what === "flip" && !live ? (boot.items[state.item]?.sentences ?? state.sentences) : state.sentences;
+  }
+
+  /** What is known of it. */
   get(what, model) {
     const { boot, state } = this.app;
     const born = boot.items[state.item];
     const isBorn = born && same(born.sentences, state.sentences);
     return (
-      this.known.get(keyOfExtra(what, model, state.sentences)) ?? (isBorn ? born.replies?.[what]?.[model] : undefined)
+      this.known.get(keyOfExtra(what, model, this.about(what))) ?? (isBorn ? born.replies?.[what]?.[model] : undefined)
     );
   }
 
@@ -95,11 +95,12 @@ export class Extras {
   async fetch(what, model) {
     const { app } = this;
     const { sentences } = app.state;
+    const about = this.about(what);
     const key = JSON.stringify([what, model]);
     if (this.get(what, model) || this.asking.has(key)) return;
     this.asking.add(key);
     try {
-      this.set(what, model, sentences, await app.request(what, { models: [model] }));
+      this.set(what, model, about, await app.request(what, { models: [model], sentences: about }));
       if (same(sentences, app.state.sentences)) app.draw();
     } catch (error) {
       app.say(error.message, true);

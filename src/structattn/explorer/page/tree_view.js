@@ -6,7 +6,7 @@ import { button, drawn, isRightToLeft, isolated, make, textWidth } from "./eleme
 import { MOST_INFLUENCE, clamp, same, sum } from "./numbers.js";
 import { Prompt } from "./prompts.js";
 import { brackets, influenceBars } from "./under_words.js";
-import { readsText, sourcesOf } from "./wording.js";
+import { carriedNote, readsText, sourcesOf } from "./wording.js";
 
 /** The words of each sentence with their dependency tree above and their phrases below; both are edited here. */
 export class Trees {
@@ -16,7 +16,8 @@ export class Trees {
     this.lines = make("div");
     this.prompt = new Prompt(app);
     this.notes = make("div", { class: "notes" });
-    this.element.append(this.notes, this.lines, this.prompt.element);
+    this.carried = make("p", { class: "soft carried" });
+    this.element.append(this.notes, this.lines, this.prompt.element, this.carried);
     this.tallest = [];
     this.focus = [0, 0];
   }
@@ -30,6 +31,7 @@ export class Trees {
     this.lines.replaceChildren(...app.state.sentences.map((sentence, number) => this.line(sentence, number)));
     [...this.lines.children].forEach((line, i) => (line.scrollLeft = scrolled[i] ?? 0));
     this.notes.replaceChildren(...this.notesOf());
+    this.carried.textContent = carriedNote(app);
     if (!this.prompt.element.contains(active)) this.prompt.hint();
     if (focused) this.focusWord(...this.focus);
   }
@@ -45,7 +47,8 @@ export class Trees {
       ...chips,
       ...sourcesOf(app).map(({ text, doubtful }) => make("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
       ...known,
-      app.live && button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
+      app.canEdit("dependency") &&
+        button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
     ].filter(Boolean);
   }
 
@@ -169,7 +172,7 @@ export class Trees {
     words.addEventListener("click", (event) => at(event) !== null && this.press(number, at(event), event.shiftKey));
     words.addEventListener("keydown", (event) => at(event) !== null && this.key(event, number, at(event)));
     words.addEventListener("pointerdown", (event) => {
-      if (app.live && event.pointerType !== "touch" && event.button === 0 && at(event) !== null)
+      if (app.canEdit("dependency") && event.pointerType !== "touch" && event.button === 0 && at(event) !== null)
         this.startDrag(event, number, at(event), centres, words);
     });
   }
@@ -213,8 +216,9 @@ export class Trees {
       app.view.pinned = null;
       return app.move(number, i, hand.word + 1);
     }
-    const off = hand?.word === i || (!app.live && same(app.view.pinned, [number, i]));
-    app.hand = off || !app.live ? null : { number, word: i };
+    const canEdit = app.canEdit("dependency") && app.state.sentences[number].heads;
+    const off = hand?.word === i || (!canEdit && same(app.view.pinned, [number, i]));
+    app.hand = off || !canEdit ? null : { number, word: i };
     app.stretch = null;
     app.view.pinned = off ? null : [number, i];
     this.prompt.hint();

@@ -65,3 +65,61 @@ export function distances(heads) {
     }),
   );
 }
+
+// All edits that are one step away, in the order of `list_edits` and `moved_twice` in `inspection/structure_edits.py`.
+
+/** Every move of an arc, then every new root, of some sentences. */
+export function treeEdits(sentences) {
+  return sentences.flatMap((sentence, number) => {
+    const words = (sentence.heads ?? []).flatMap((head, word) => (head ? [word] : []));
+    const moves = words.flatMap((word) =>
+      possibleHeads(sentence.heads, word).map((head) => ({
+        number,
+        word,
+        head,
+        sentence: moved(sentence, word, head),
+      })),
+    );
+    return [...moves, ...words.map((word) => ({ number, word, head: 0, sentence: rerooted(sentence, word) }))];
+  });
+}
+
+/** The other heads that a word can have, as CoNLL ids. */
+function possibleHeads(heads, word) {
+  return heads.flatMap((_, place) =>
+    place + 1 === heads[word] || pathToRoot(heads, place + 1).includes(word + 1) ? [] : [place + 1],
+  );
+}
+
+/** The phrases of some sentences without each of them, then with each further one of two words or more. */
+export function phraseEdits(sentences) {
+  return sentences.flatMap((sentence, number) => {
+    const { words, phrases } = sentence;
+    if (!phrases) return [];
+    const removed = phrases.map((_, i) => ({ number, sentence: { ...sentence, phrases: phrases.toSpliced(i, 1) } }));
+    const spans = words.flatMap((_, start) => words.slice(start + 1).map((_, i) => ["NP", start, start + 2 + i]));
+    const isNew = (span) =>
+      !phrases.some((phrase) => crosses(phrase, span) || (phrase[1] === span[1] && phrase[2] === span[2]));
+    return [...removed, ...spans.filter(isNew).map((span) => ({ number, sentence: withPhrase(sentence, ...span) }))];
+  });
+}
+
+/** Every tree in which two words have other heads, and the roots stay, as lists of heads. */
+export function pairsOfMoves(heads) {
+  const ids = heads.map((_, place) => place + 1);
+  const moves = heads.flatMap((old, word) =>
+    old ? ids.filter((head) => head !== old && head !== word + 1).map((head) => [word, head]) : [],
+  );
+  const isTree = (all, word) => {
+    let head = all[word];
+    for (let step = 0; step < all.length && head && head !== word + 1; step++) head = all[head - 1];
+    return !head;
+  };
+  return moves.flatMap(([word, head], i) =>
+    moves.slice(i + 1).flatMap(([other, above]) => {
+      if (other === word) return [];
+      const all = heads.with(word, head).with(other, above);
+      return isTree(all, word) && isTree(all, other) ? [all] : [];
+    }),
+  );
+}

@@ -99,3 +99,19 @@ function blindness(app, i, tree, number) {
     return `${look.model} cannot see this: distances are undirected, and none has changed.`;
   return `${look.model} did not change: all its weights and its prediction are the same as before.`;
 }
+
+/** How to open an explorer that answers everything. */
+export const liveHint = ({ command }) => `For a live explorer run: ${command ?? "structattn explore RUN"}`;
+
+/** What a page without a server can answer about the shown item. */
+export function carriedNote(app) {
+  if (app.live) return "";
+  const edits = Object.values(app.boot.items[app.state.item]?.edits ?? {}).flatMap((record) => Object.values(record));
+  const isRead = (structure) =>
+    app.boot.models.some(({ name, reads }) => app.state.models.includes(name) && reads.includes(structure));
+  if (["dependency", "constituency"].some((structure) => isRead(structure) && !app.canEdit(structure)))
+    return `This page has no answers to edits of this sentence. ${liveHint(app.boot)}`;
+  const pairs = edits.some((record) => record.pairs) ? ", and the predictions of two" : "";
+  const looks = edits.some((record) => !record.looks) ? "the predictions" : "the answers";
+  return `This page has ${looks} of every single edit of this sentence${pairs}. ${liveHint(app.boot)}`;
+}
