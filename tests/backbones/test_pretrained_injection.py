@@ -8,9 +8,9 @@ import pytest
 import torch
 
 import structattn as sa
-from backbones import KINDS, minilm_tokenizer, tiny
+from backbones import KINDS, checkpoint_activations, minilm_tokenizer, tiny
 from structattn.backbones import HydraConfig, PretrainedBackbone, add_heads, inject, load_injection
-from structattn.backbones.injection import attention_modules
+from structattn.backbones.attention_modules import attention_modules
 from structattn.data import collate_subwords
 from structattn.errors import ConfigError, MissingStructure, ParseError
 from structattn.priors import NotSelf, PerHead, WordDistance
@@ -106,10 +106,7 @@ def test_activation_checkpointing_changes_nothing(kind, use_reentrant):
     for is_checkpointed in (False, True):
         injected = inject(tiny(kind), NAMES).train()
         if is_checkpointed:
-            model = injected.model  # whose method had another name in older versions of transformers
-            names = [name for name in ("activation", "gradient") if hasattr(model, f"{name}_checkpointing_enable")]
-            getattr(model, f"{names[0]}_checkpointing_enable")({"use_reentrant": use_reentrant})
-            injected.model.enable_input_require_grads()
+            checkpoint_activations(injected.model, use_reentrant)
         torch.manual_seed(0)  # of dropout
         first, second = (injected(subwords_of(text)).last_hidden_state for text in (BALLGAME, SHORT))
         (first.square().mean() + 2 * second.square().mean()).backward()

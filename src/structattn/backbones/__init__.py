@@ -13,7 +13,8 @@ if TYPE_CHECKING:
     from structattn.backbones.hydra import HydraModel, add_heads
     from structattn.backbones.hydra_config import HydraConfig
     from structattn.backbones.hydra_layer import HydraLayer
-    from structattn.backbones.inject import inject, load_injection
+    from structattn.backbones.inject import inject
+    from structattn.backbones.injection_folder import load_injection
     from structattn.backbones.relation_heads import RelationHeads, relation_loss
     from structattn.backbones.relation_targets import relation_targets
     from structattn.backbones.task_models import (

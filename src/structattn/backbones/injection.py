@@ -5,43 +5,33 @@ scores through the mask, the only term that every attention function of transfor
 tensor with a matrix for each head, set by a hook on each attention module. A keyword such as ``position_bias=`` would
 be dropped silently by the eager functions, and a registered function gets no mask unless a mask function is registered
 with it. Whether the bias reaches the scores is therefore tested once, when the priors are injected.
+
+In a decoder a state must not depend on later words. transformers leaves that to sdpa's own causal mask where nothing is
+padded, and any mask that is given switches it off: the hook then adds it. Cached calls read the new rows of the bias.
 """
 
 import contextlib
 import inspect
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import torch
 from jaxtyping import Float
 from torch import Tensor, nn
 
-from structattn.backbones.backbone import has_text_at_end, max_input_length, takes_token_types
+from structattn.backbones.attention_modules import attention_modules
+from structattn.backbones.backbone import max_input_length, reads_leftwards, takes_token_types
+from structattn.backbones.subword_bias import WordPositions, spread
 from structattn.data import SentenceBatch, SubwordBatch, collate_subwords
-from structattn.errors import ConfigError, StructAttnError
+from structattn.errors import ConfigError
 from structattn.functional.masked_attention import additive_mask
-from structattn.layers.evaluation_mode import evaluating
 from structattn.priors import AttentionBias, Prior
 
 if TYPE_CHECKING:
-    from structattn.data.model_config import Layout
     from structattn.layers.attention_map import AttentionMap
     from structattn.syntax import Sentence
 
-KIND = "injection"
-
-# The class of a model type's self-attention: its output is (states, weights) and it takes ``attention_mask``.
-ATTENTION_CLASSES = {
-    "bert": "BertSelfAttention",
-    "roberta": "RobertaSelfAttention",
-    "xlm-roberta": "XLMRobertaSelfAttention",
-    "camembert": "CamembertSelfAttention",
-    "electra": "ElectraSelfAttention",
-    "distilbert": "DistilBertSelfAttention",
-    "modernbert": "ModernBertAttention",
-}
 IMPLEMENTATIONS = ("eager", "sdpa")
 
 
@@ -49,7 +39,7 @@ class InjectedModel(nn.Module):
     """A model of transformers with priors in its heads; made by :func:`inject`.
 
     All subwords of a word have the word's mask and bias. Special tokens have neither: as queries and as keys they are
-    always allowed, with a bias of 0.
+    always allowed, with a bias of 0. In a decoder no state depends on a later word.
 
     Args:
         model: the model; hooks on its attention modules stay until ``remove``.
@@ -57,10 +47,12 @@ class InjectedModel(nn.Module):
         layers: the layers with priors, from 0.
         tokenizer: the model's fast tokenizer, to read sentences.
         description: the priors by name, for saving; ``None`` for priors given as objects.
+        trees: ``"prompt"`` in a decoder if priors that read the whole text read the first sentence of each text only;
+            pairs with a later word then have none of their masks and biases.
 
     Raises:
-        ConfigError: if the model is a decoder, has priors already or is of a kind whose scores cannot be reached, or
-            the bias did not reach them.
+        ConfigError: if the model is a decoder and a prior reads later words, has priors already or is of a kind whose
+            scores cannot be reached, or the bias did not reach them.
 
     Example:
         >>> from transformers import BertConfig, BertModel
@@ -81,13 +73,23 @@ class InjectedModel(nn.Module):
         layers: Sequence[int],
         tokenizer: Any = None,
         description: dict[str, Any] | None = None,
+        trees: Literal["prompt"] | None = None,
     ) -> None:
         super().__init__()
-        if has_text_at_end(model):
-            # Without padding, transformers relies on sdpa's own causal mask, which a given mask switches off.
+        self.is_causal = reads_leftwards(model)
+        self.trees = trees
+        if trees == "prompt" and not self.is_causal:
+            raise ConfigError(f"trees='prompt' is for decoders, and {type(model).__name__} reads a text both ways")
+        if self.is_causal and trees != "prompt" and prior.scope == "text":
             raise ConfigError(
-                f"priors cannot be injected into {type(model).__name__} as a decoder: expected an encoder"
+                f"the priors ({prior.name}) read later words, which a decoder such as {type(model).__name__} must not: "
+                "take priors of directions and word distances, or trees='prompt' for trees of the prompt alone"
             )
+        if trees == "prompt":
+            from structattn.backbones.prompt_trees import per_head
+
+            config: Any = model.config
+            prior = per_head(prior, config.num_attention_heads)
         if any(isinstance(getattr(hook, "__self__", None), InjectedModel) for hook in _hooks_of(model)):
             raise ConfigError(
                 f"this {type(model).__name__} has priors in its heads already: call remove() of its injected model "
@@ -100,13 +102,15 @@ class InjectedModel(nn.Module):
         self.max_length = None if tokenizer is None else max_input_length(model, tokenizer)
         self.description = description
         self._takes_segments = takes_token_types(model)
-        self._bias: AttentionBias | None = None
-        self._biased_modules = [attention_modules(model)[layer] for layer in self.layers]
+        self.bias: AttentionBias | None = None
+        self.biased_modules = [attention_modules(model)[layer] for layer in self.layers]
         self._hooks = [
-            module.register_forward_pre_hook(self._add_mask, with_kwargs=True) for _, module in self._biased_modules
+            module.register_forward_pre_hook(self._add_mask, with_kwargs=True) for _, module in self.biased_modules
         ]
         try:
-            self._test()
+            from structattn.backbones.injection_checks import check_injection
+
+            check_injection(self)
         except BaseException:
             self.remove()
             raise
@@ -129,12 +133,44 @@ class InjectedModel(nn.Module):
         if not self._hooks:
             raise ConfigError("the priors of this model were removed: inject them again, or call its model")
         subwords = texts if isinstance(texts, SubwordBatch) else self.tokenize(texts)
+        if self.trees == "prompt" and inputs.get("labels") is not None:
+            from structattn.backbones.prompt_trees import check_labels
+
+            check_labels(inputs["labels"], subwords)
         segments = {"token_type_ids": subwords.segments} if self._takes_segments else {}
         # transformers reads from the mask whether there is padding; on the meta device there is nothing to read.
         mask = None if subwords.mask.is_meta else subwords.mask.long()
         bias = self.attention_bias(subwords)
-        with self._biased(bias), self._biased_in_checkpoints(bias):
+        with self.biased(bias), contextlib.ExitStack() as checkpoints:
+            if self.model.training:
+                from structattn.backbones.checkpointing import repeating
+
+                # Built again for each layer: the graph of a learnt bias can be gone through once.
+                checkpoints.enter_context(repeating(self.model, lambda: self.biased(self.attention_bias(subwords))))
             return self.model(input_ids=subwords.ids, attention_mask=mask, **segments, **inputs)
+
+    def generate(self, texts: "Sequence[Sentence | str | tuple[Sentence | str, ...]]", **options: Any) -> Any:
+        """Continue texts with a decoder whose heads have priors, by its own ``generate``.
+
+        The words of new tokens come from the tokenizer's marks of word beginnings: a token without one, such as a full
+        stop, continues a word. Texts are padded on the left, and each step computes the bias of its new rows alone.
+
+        Args:
+            texts: the prompts.
+            **options: those of transformers, such as ``max_new_tokens``, ``num_beams``, ``do_sample`` and
+                ``cache_implementation``.
+
+        Returns:
+            What transformers returns: the ids of prompts and continuations, or an object with these.
+
+        Raises:
+            ConfigError: if the model has no language model's head, or reads a text both ways; without a tokenizer, or
+                for one that does not mark where words begin; for more tokens than the model has positions.
+            MissingStructure: if a prior wants a tree that a prompt lacks.
+        """
+        from structattn.backbones.generation import generate
+
+        return generate(self, texts, **options)
 
     def tokenize(self, texts: "SentenceBatch | Sequence[Sentence | str | tuple[Sentence | str, ...]]") -> SubwordBatch:
         """Sentences or texts, or pairs of them, as subwords.
@@ -184,12 +220,20 @@ class InjectedModel(nn.Module):
 
     def attention_bias(self, subwords: SubwordBatch) -> AttentionBias:
         """The prior's value for the words, spread over their subwords."""
-        value = self.prior(self.collate_words(subwords) if subwords.text is None else subwords.text)
-        allowed = None if value.allowed is None else _spread(value.allowed, subwords, True)
-        bias = None if value.bias is None else _spread(value.bias, subwords, 0.0)
+        text = self.collate_words(subwords) if subwords.text is None else subwords.text
+        positions = WordPositions(subwords.words, subwords.is_word)
+        if self.trees == "prompt":
+            from structattn.backbones.prompt_trees import bias_with_prompts
+
+            value = bias_with_prompts(self.prior, text, subwords, positions)
+        else:
+            value = spread(self.prior(text), positions)
+        allowed, bias = value.allowed, value.bias
         # Reading the result would stall another device, and break a compiled graph.
         if allowed is not None and allowed.is_cpu and not torch.compiler.is_compiling():
-            reachable = (allowed & subwords.mask[:, None, None, :]).any(-1) | ~subwords.mask[:, None, :]
+            keys = subwords.mask[:, None, None, :]
+            keys = keys & torch.ones_like(allowed[:1, :1]).tril() if self.is_causal else keys
+            reachable = (allowed & keys).any(-1) | ~subwords.mask[:, None, :]
             if not bool(reachable.all()):
                 row = int((~reachable).nonzero()[0, 0])
                 raise ValueError(
@@ -213,23 +257,9 @@ class InjectedModel(nn.Module):
         Raises:
             StructAttnError: if the model returned none although it runs ``eager``.
         """
-        from structattn.backbones.subword_maps import computing_weights
+        from structattn.backbones.subword_maps import injected_weights
 
-        weights: dict[str, Tensor] = {}
-
-        def record(name: str) -> Any:
-            def hook(module: nn.Module, args: Any, output: Any) -> None:
-                if not isinstance(output[1], Tensor):
-                    raise StructAttnError(f"{name} returned no attention weights")
-                weights[name] = output[1].detach()
-
-            return hook
-
-        with contextlib.ExitStack() as hooks, computing_weights(self.model), evaluating(self.model):
-            for name, module in self._biased_modules:
-                hooks.callback(module.register_forward_hook(record(name)).remove)
-            self(subwords)
-        return weights
+        return injected_weights(self, subwords)
 
     def remove(self) -> nn.Module:
         """Remove the priors, and return the model as it was before; this object then refuses to be called."""
@@ -244,57 +274,30 @@ class InjectedModel(nn.Module):
         Raises:
             ConfigError: if priors were given as objects rather than by name.
         """
-        from structattn.data.model_folder import write_model
+        from structattn.backbones.injection_folder import save_injection
 
-        if self.description is None:
-            raise ConfigError("only priors given by name, such as 'forward/word', can be written to a folder")
-        config: Any = self.model.config
-        content = {
-            "base_model_type": config.model_type,
-            "num_heads": config.num_attention_heads,
-            "layers": list(self.layers),
-            **self.description,
-        }
-        write_model(folder, KIND, lambda _: content, self.prior.state_dict(), layout=layout())
+        save_injection(self, folder)
 
     @contextlib.contextmanager
-    def _biased(self, bias: AttentionBias) -> Iterator[None]:
-        outer, self._bias = self._bias, bias
+    def biased(self, bias: AttentionBias) -> Iterator[None]:
+        """A context in which the heads have this bias, until ``self.bias`` is set to another."""
+        outer, self.bias = self.bias, bias
         try:
             yield
         finally:
-            self._bias = outer
-
-    @contextlib.contextmanager
-    def _biased_in_checkpoints(self, bias: AttentionBias) -> Iterator[None]:
-        """Give layers this pass's bias when activation checkpointing runs them again in the backward pass."""
-        name = "_gradient_checkpointing_func"
-        checkpoints = [(module, vars(module)[name]) for module in self.model.modules() if name in vars(module)]
-
-        def remembering(checkpoint: Callable[..., Any]) -> Callable[..., Any]:
-            def run(function: Callable[..., Any], *arguments: Any) -> Any:
-                def biased(*again: Any) -> Any:
-                    with self._biased(bias):
-                        return function(*again)
-
-                return checkpoint(biased, *arguments)
-
-            return run
-
-        for module, checkpoint in checkpoints:
-            setattr(module, name, remembering(checkpoint))
-        try:
-            yield
-        finally:
-            for module, checkpoint in checkpoints:
-                setattr(module, name, checkpoint)
+            self.bias = outer
 
     def _add_mask(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self._bias is None:
+        if self.bias is None:
             raise self._without_texts()
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
         states, mask = bound.arguments["hidden_states"], bound.arguments.get("attention_mask")
-        allowed, bias = self._bias.allowed, self._bias.bias
+        value = self.bias
+        if self.is_causal:
+            from structattn.backbones.causal_keys import visible_keys
+
+            value, mask = visible_keys(value, mask, module, bound.arguments)
+        allowed, bias = value.allowed, value.bias
         if mask is not None and mask.dtype == torch.bool:
             allowed = mask if allowed is None else allowed & mask
             mask = None
@@ -313,60 +316,6 @@ class InjectedModel(nn.Module):
             "model=injected and a collator that returns {'texts': [sentence, ...], 'labels': ...}"
         )
 
-    def _test(self) -> None:
-        """Allow only the first of two subwords as a key: both queries must then give the same output."""
-        # Two subwords, because they attend to each other within any sliding window.
-        model: Any = self.model
-        vocabulary = model.config.vocab_size
-        device = next(model.parameters()).device
-        if device.type == "meta":  # how transformers builds a model before it reads its parameters
-            return
-        ids = torch.arange(5, 7, device=device)[None] % vocabulary
-        outputs: list[Tensor] = []
-        only_first = torch.zeros(1, model.config.num_attention_heads, 2, 2, dtype=torch.bool, device=ids.device)
-        only_first[..., 0] = True
-        with contextlib.ExitStack() as hooks, self._biased(AttentionBias(only_first, None)), evaluating(model):
-            for _, module in self._biased_modules:
-                hooks.callback(module.register_forward_hook(lambda *call: outputs.append(call[2][0])).remove)
-            model(input_ids=ids, attention_mask=torch.ones_like(ids))
-        for layer, output in zip(self.layers, outputs, strict=True):
-            spread = (output - output[:, :1]).abs().max()
-            if not spread <= 1e-4 * output.abs().max().clamp(min=1.0):
-                raise ConfigError(
-                    f"the bias did not reach the scores of layer {layer} of {type(model).__name__} "
-                    f"({self.implementation}); this version of transformers is not supported"
-                )
-
 
 def _hooks_of(model: nn.Module) -> Iterator[Callable[..., Any]]:
     return (hook for _, module in attention_modules(model) for hook in module._forward_pre_hooks.values())
-
-
-def attention_modules(model: nn.Module) -> list[tuple[str, nn.Module]]:
-    """The self-attention modules of a model and their paths, from the first layer to the last."""
-    config: Any = model.config
-    name = ATTENTION_CLASSES[config.model_type]
-    modules = [(path, module) for path, module in model.named_modules() if type(module).__name__ == name]
-    if not modules:
-        raise ConfigError(f"{type(model).__name__} has no {name}; this version of transformers is not supported")
-    return modules
-
-
-def layout() -> "Layout":
-    """The names of the files of an injection's folder, and of the parameters in them."""
-    from structattn.data.model_config import ADAPTER
-
-    return replace(ADAPTER, prefix=f"{ADAPTER.prefix}prior.")
-
-
-def _spread(value: Tensor, subwords: SubwordBatch, elsewhere: bool | float) -> Tensor:
-    """A matrix over words as one over subwords; ``elsewhere`` where one of the two belongs to no word."""
-    value = value.expand(subwords.ids.shape[0], -1, -1, -1)
-    heads, length = value.shape[1], subwords.words.shape[1]
-    # A prior that depends on nothing may be one number for all pairs. Rows and columns are gathered one after the
-    # other: unlike with one index of both, the gradient of a learnt prior then adds up in a fixed order.
-    height, width = (subwords.words.clamp(max=size - 1) for size in value.shape[2:])
-    spread = value.gather(2, height[:, None, :, None].expand(-1, heads, -1, value.shape[3]))
-    spread = spread.gather(3, width[:, None, None, :].expand(-1, heads, length, -1))
-    both = (subwords.is_word[:, :, None] & subwords.is_word[:, None, :])[:, None]
-    return torch.where(both, spread, elsewhere)

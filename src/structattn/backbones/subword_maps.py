@@ -2,15 +2,18 @@
 
 import logging
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from typing import TYPE_CHECKING, Any
 
 from jaxtyping import Bool, Float
-from torch import Tensor
+from torch import Tensor, nn
 
+from structattn.errors import StructAttnError
 from structattn.layers.attention_map import SUBWORDS, AttentionMap
+from structattn.layers.evaluation_mode import evaluating
 
 if TYPE_CHECKING:
+    from structattn.backbones.injection import InjectedModel
     from structattn.data import SubwordBatch
     from structattn.syntax import Sentence
 
@@ -79,3 +82,22 @@ def subword_maps(
             )
         first += len(text)
     return maps
+
+
+def injected_weights(injected: "InjectedModel", subwords: "SubwordBatch") -> dict[str, Weights]:
+    """See ``InjectedModel.subword_weights``."""
+    weights: dict[str, Tensor] = {}
+
+    def record(name: str) -> Any:
+        def hook(module: nn.Module, args: Any, output: Any) -> None:
+            if not isinstance(output[1], Tensor):
+                raise StructAttnError(f"{name} returned no attention weights")
+            weights[name] = output[1].detach()
+
+        return hook
+
+    with ExitStack() as hooks, computing_weights(injected.model), evaluating(injected.model):
+        for name, module in injected.biased_modules:
+            hooks.callback(module.register_forward_hook(record(name)).remove)
+        injected(subwords)
+    return weights

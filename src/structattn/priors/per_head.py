@@ -1,13 +1,15 @@
 """A different prior for every attention head, evaluated together, so that MS-SAN is one attention call."""
 
-from collections.abc import Callable, Hashable, Sequence
+import functools
+import operator
+from collections.abc import Callable, Container, Hashable, Sequence
 from typing import Self
 
 import torch
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.priors.prior import AttentionBias, Prior, Term, num_weights
+from structattn.priors.prior import AttentionBias, Prior, Scope, Term, num_weights, widest
 
 
 class PerHead(Prior):
@@ -47,14 +49,15 @@ class PerHead(Prior):
         if len(head_names) != len(priors):
             raise ValueError(f"PerHead expects one name per head, got {len(head_names)} names for {len(priors)} heads")
         self._head_names = tuple(head_names)
+        self._terms = [() if prior is None else prior.terms() for prior in priors]
         self._repr = f"PerHead([{', '.join(map(repr, priors))}])"
         bases: dict[Hashable, Prior] = {}
         alphas: dict[Hashable, nn.Module] = {}
         # (base prior, learnt alphas) -> the fixed factor of every head
         groups: dict[tuple[Hashable, tuple[Hashable, ...]], list[float]] = {}
         is_used: dict[Hashable, list[bool]] = {}
-        for head, prior in enumerate(priors):
-            for term in () if prior is None else prior.terms():
+        for head in range(len(priors)):
+            for term in self._terms[head]:
                 self._check(term, len(priors), head)
                 base = term.base.cache_key()
                 keys = tuple(_alpha_key(alpha) for alpha in term.alphas)
@@ -97,6 +100,16 @@ class PerHead(Prior):
     def num_heads(self) -> int | None:
         """The number of priors."""
         return len(self._head_names)
+
+    @property
+    def scope(self) -> Scope:  # type: ignore[override]
+        """The widest scope of any head's prior."""
+        return widest(prior for prior in self.bases if isinstance(prior, Prior))
+
+    def select(self, scopes: Container[Scope]) -> "PerHead":
+        """The part of every head's prior whose terms have one of these scopes, with the same parameters."""
+        chosen = ([term.prior for term in terms if term.base.scope in scopes] for terms in self._terms)
+        return PerHead([functools.reduce(operator.add, priors) if priors else None for priors in chosen])
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """Evaluate each distinct base prior once and spread it over the heads that use it."""

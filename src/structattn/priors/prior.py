@@ -5,15 +5,18 @@ A prior reads a batch and builds an :class:`AttentionBias`; it never touches sco
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from operator import add, and_
+from typing import ClassVar, Literal, get_args
 
 import torch
 from jaxtyping import Bool, Float
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
+
+Scope = Literal["positions", "earlier", "text"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,12 +71,20 @@ class Prior(nn.Module, ABC):
 
     A subclass has a ``name`` and a ``forward``, and a ``cache_key`` if several of its instances may be in use.
 
+    Attributes:
+        scope: what the value of a query and an earlier key, or the query itself, depends on: their ``positions`` alone;
+            the words up to the query and what was computed from these (``earlier``); or the whole ``text``, as a tree
+            of the sentence does. A decoder takes the first two.
+
     Example:
         >>> from structattn.priors import Forward, WordDistance
         >>> prior = Forward() + 1.5 * WordDistance()
         >>> prior.name, prior
         ('forward + 1.5 word', Forward(include_self=True) + 1.5 * WordDistance())
     """
+
+    #: A class attribute, or a property in priors that are made of others.
+    scope: ClassVar[Scope] = "text"
 
     @property
     @abstractmethod
@@ -199,6 +210,11 @@ class Sum(Prior):
         """The number of heads of the part that has one."""
         return self.first.num_heads if self.second.num_heads is None else self.second.num_heads
 
+    @property
+    def scope(self) -> Scope:  # type: ignore[override]
+        """The wider scope of the two."""
+        return widest([self.first, self.second])
+
     def terms(self) -> "tuple[Term, ...]":
         """The terms of both."""
         return self.first.terms() + self.second.terms()
@@ -215,7 +231,7 @@ class Sum(Prior):
 class Scaled(Prior):
     """``alpha * a``: the same mask, the bias multiplied by ``alpha``."""
 
-    def __init__(self, alpha: "int | float | Tensor | LearnableAlpha", prior: Prior) -> None:
+    def __init__(self, alpha: "int | float | Tensor | nn.Module", prior: Prior) -> None:
         super().__init__()
         if isinstance(alpha, int | float) and not math.isfinite(alpha):
             raise ValueError(f"alpha * prior expects a finite alpha, got {alpha}")
@@ -244,6 +260,11 @@ class Scaled(Prior):
         """The number of weights, or of heads of the scaled prior."""
         weights = self._num_weights()
         return self.prior.num_heads if weights is None else weights
+
+    @property
+    def scope(self) -> Scope:  # type: ignore[override]
+        """That of the scaled prior."""
+        return self.prior.scope
 
     def terms(self) -> "tuple[Term, ...]":
         """The terms of the scaled prior, each multiplied by ``alpha``."""
@@ -276,6 +297,19 @@ class Term:
     base: Prior
     factor: float = 1.0
     alphas: tuple[nn.Module, ...] = ()
+
+    @property
+    def prior(self) -> Prior:
+        """The summand as a prior."""
+        prior: Prior = self.base if self.factor == 1 else Scaled(self.factor, self.base)
+        for alpha in self.alphas:
+            prior = Scaled(alpha, prior)
+        return prior
+
+
+def widest(priors: Iterable[Prior]) -> Scope:
+    """The widest scope of any of these priors."""
+    return max((prior.scope for prior in priors), key=get_args(Scope).index, default="positions")
 
 
 def num_weights(alpha: nn.Module) -> int | None:

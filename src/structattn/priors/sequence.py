@@ -24,6 +24,8 @@ class SequencePrior(Prior):
     A subclass has a ``name``, which must tell apart instances with different options, and ``offset_bias``.
     """
 
+    scope = "positions"
+
     @abstractmethod
     def offset_bias(self, offset: Int64[Tensor, "query key"]) -> AttentionBias:
         """The value for a matrix of offsets ``key - query``, in words, shape ``(1, 1, query, key)``."""
