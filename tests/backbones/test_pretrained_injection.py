@@ -167,6 +167,7 @@ def test_priors_are_never_ignored(kind):
 
 def test_a_trainer_of_transformers_trains_the_priors_or_is_refused(tmp_path):
     import transformers as hf
+    from safetensors.torch import load_file
 
     torch.manual_seed(0)
     model = hf.BertForSequenceClassification(tiny("bert").config)
@@ -191,6 +192,17 @@ def test_a_trainer_of_transformers_trains_the_priors_or_is_refused(tmp_path):
     for trained in (injected, model):
         with pytest.raises(ConfigError, match="a Trainer takes model=injected and a collator that returns"):
             train(collate_ids, trained)
+    # The checkpoint has the weights of the model and those of the priors, and loads into the same pair.
+    batch = collate_texts(rows)
+    again = inject(
+        hf.BertForSequenceClassification(model.config), NAMES, learnable_alpha=True, tokenizer=injected.tokenizer
+    )
+    again.load_state_dict(load_file(tmp_path / "checkpoint-1" / "model.safetensors"))
+    outputs = [trained.eval()(**batch) for trained in (injected, again)]
+    assert torch.equal(outputs[0].logits, outputs[1].logits)
+    subwords = subwords_of(*batch["texts"])
+    plain = injected.remove()(input_ids=subwords.ids, attention_mask=subwords.mask.long(), labels=batch["labels"])
+    assert abs((plain.loss - outputs[0].loss).item()) > 1e-4
 
 
 def test_texts_are_read_as_the_sentences_that_they_are():
