@@ -55,7 +55,7 @@ def generate(injected: "InjectedModel", texts: Sequence[Any], **options: Any) ->
     @functools.wraps(prepare)  # transformers reads its signature
     def prepare_with_bias(input_ids: Tensor, *values: Any, **inputs: Any) -> Any:
         prepared = prepare(input_ids, *values, **inputs)
-        injected.bias = rows.bias(input_ids, prepared["input_ids"].shape[1])
+        injected.set_bias(rows.bias(input_ids, prepared["input_ids"].shape[1]))
         return prepared
 
     if model.generation_config.pad_token_id is None and options.get("pad_token_id") is None:

@@ -25,10 +25,10 @@ from structattn.backbones.backbone import max_input_length, reads_leftwards, tak
 from structattn.backbones.subword_bias import WordPositions, spread
 from structattn.data import SentenceBatch, SubwordBatch, collate_subwords
 from structattn.errors import ConfigError
-from structattn.functional.masked_attention import additive_mask
 from structattn.priors import AttentionBias, Prior
 
 if TYPE_CHECKING:
+    from structattn.backbones.layer_masks import LayerMasks
     from structattn.layers.attention_map import AttentionMap
     from structattn.syntax import Sentence
 
@@ -102,7 +102,7 @@ class InjectedModel(nn.Module):
         self.max_length = None if tokenizer is None else max_input_length(model, tokenizer)
         self.description = description
         self._takes_segments = takes_token_types(model)
-        self.bias: AttentionBias | None = None
+        self.masks: "LayerMasks | None" = None
         self.biased_modules = [attention_modules(model)[layer] for layer in self.layers]
         self._hooks = [
             module.register_forward_pre_hook(self._add_mask, with_kwargs=True) for _, module in self.biased_modules
@@ -228,19 +228,12 @@ class InjectedModel(nn.Module):
             value = bias_with_prompts(self.prior, text, subwords, positions)
         else:
             value = spread(self.prior(text), positions)
-        allowed, bias = value.allowed, value.bias
         # Reading the result would stall another device, and break a compiled graph.
-        if allowed is not None and allowed.is_cpu and not torch.compiler.is_compiling():
-            keys = subwords.mask[:, None, None, :]
-            keys = keys & torch.ones_like(allowed[:1, :1]).tril() if self.is_causal else keys
-            reachable = (allowed & keys).any(-1) | ~subwords.mask[:, None, :]
-            if not bool(reachable.all()):
-                row = int((~reachable).nonzero()[0, 0])
-                raise ValueError(
-                    f"the prior {self.prior.name!r} leaves a subword of text {row} without a key, and its tokenizer "
-                    "adds no special token that is always allowed; use priors that include the word itself"
-                )
-        return AttentionBias(allowed, bias)
+        if value.allowed is not None and value.allowed.is_cpu and not torch.compiler.is_compiling():
+            from structattn.backbones.injection_checks import check_keys
+
+            check_keys(value.allowed, subwords, self)
+        return value
 
     @property
     def implementation(self) -> str:
@@ -280,32 +273,25 @@ class InjectedModel(nn.Module):
 
     @contextlib.contextmanager
     def biased(self, bias: AttentionBias) -> Iterator[None]:
-        """A context in which the heads have this bias, until ``self.bias`` is set to another."""
-        outer, self.bias = self.bias, bias
+        """A context in which the heads have this bias, until another one is set."""
+        outer = self.masks
+        self.set_bias(bias)
         try:
             yield
         finally:
-            self.bias = outer
+            self.masks = outer
+
+    def set_bias(self, bias: AttentionBias) -> None:
+        """Give the heads another bias."""
+        from structattn.backbones.layer_masks import CausalMasks, LayerMasks
+
+        self.masks = CausalMasks(bias) if self.is_causal else LayerMasks(bias)
 
     def _add_mask(self, module: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        if self.bias is None:
+        if self.masks is None:
             raise self._without_texts()
         bound = inspect.signature(module.forward).bind(*args, **kwargs)
-        states, mask = bound.arguments["hidden_states"], bound.arguments.get("attention_mask")
-        value = self.bias
-        if self.is_causal:
-            from structattn.backbones.causal_keys import visible_keys
-
-            value, mask = visible_keys(value, mask, module, bound.arguments)
-        allowed, bias = value.allowed, value.bias
-        if mask is not None and mask.dtype == torch.bool:
-            allowed = mask if allowed is None else allowed & mask
-            mask = None
-        added = additive_mask(allowed, bias, states.dtype)
-        if added is not None and mask is not None:
-            # Each may be half the lowest number, and the model's own even the lowest: the sum must stay finite.
-            added = (added + mask).clamp(min=torch.finfo(states.dtype).min)
-        bound.arguments["attention_mask"] = mask if added is None else added
+        bound.arguments["attention_mask"] = self.masks.mask(module, bound.arguments)
         return bound.args, bound.kwargs
 
     def _without_texts(self) -> ConfigError:

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from structattn.data import SubwordBatch
 from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.priors import AttentionBias
@@ -57,4 +58,18 @@ def _check_causality(injected: "InjectedModel", ids: Tensor) -> None:
         raise ConfigError(
             f"a state of {type(model).__name__} ({injected.implementation}) depends on a later token if its attention "
             "has a bias; this version of transformers is not supported"
+        )
+
+
+def check_keys(allowed: Tensor, subwords: SubwordBatch, injected: "InjectedModel") -> None:
+    """Refuse a prior that leaves a subword without a key."""
+    keys = subwords.mask[:, None, None, :]
+    if injected.is_causal:
+        keys = keys & torch.ones_like(allowed[:1, :1]).tril()
+    is_reachable = (allowed & keys).any(-1) | ~subwords.mask[:, None, :]
+    if not bool(is_reachable.all()):
+        row = int((~is_reachable).nonzero()[0, 0])
+        raise ValueError(
+            f"the prior {injected.prior.name!r} leaves a subword of text {row} without a key, and its tokenizer adds "
+            "no special token that is always allowed; use priors that include the word itself"
         )
