@@ -11,9 +11,9 @@ import structattn as sa
 from structattn.cli import main
 from structattn.errors import ConfigError, MissingExtra
 from structattn.files.json_yaml import read_json_lines, read_yaml, write_json
+from structattn.files.progress import Lines
 from structattn.files.replacing import replace_folder, replace_text
 from structattn.training import RunFolder, loop
-from structattn.training.history import Lines
 
 ROWS = [("a fine film", "good"), ("a dull film", "bad"), ("fine indeed", "good"), ("dull indeed", "bad")] * 5
 OPTIONS: dict[str, Any] = {"encoder": "emb_s2t", "options": {"dim": 4}, "device": "cpu", "task": "classification"}
@@ -32,10 +32,10 @@ class Clock:
 
 
 def test_a_log_file_has_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
-    lines = Lines(20, 120, Clock(2.5))
+    lines = Lines(120, done=20, unit="step", logger=logging.getLogger("structattn"), clock=Clock(2.5))
     with caplog.at_level(logging.INFO, logger="structattn"):
         for _ in range(9):
-            lines.step()
+            lines.update()
     assert [record.getMessage() for record in caplog.records] == [
         "step 24 of 120 (20 %), 0:00:10 so far, at most about 0:04:00 left",
         "step 28 of 120 (23 %), 0:00:20 so far, at most about 0:03:50 left",

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from structattn.data.model_config import check_folders, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
-from structattn.errors import ConfigError, StructAttnError
+from structattn.errors import ConfigError, ParseError, StructAttnError
 from structattn.files.item_faults import collecting_faults
 from structattn.files.text import Source, check_readable
 from structattn.parsing.parsers import check_parser
@@ -87,6 +87,8 @@ def check_port(port: int) -> None:
 
 def resolve_source(file: str) -> Source:
     """The file, or stdin for ``-``."""
+    if file == "-" and sys.__stdin__ is None:
+        raise ParseError("expected text, got a closed stream", file="stdin")
     return sys.stdin if file == "-" else file
 
 

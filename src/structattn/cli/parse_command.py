@@ -12,6 +12,7 @@ from structattn.cli.command_inputs import answering_others, check_at_least, reso
 from structattn.data.readers.formats import match_files
 from structattn.errors import ConfigError
 from structattn.files.item_faults import collecting_faults
+from structattn.files.replacing import remove_abandoned
 from structattn.files.text import check_apart, is_pipe
 from structattn.options.hardware import Hardware
 from structattn.parsing.parse_texts import add_phrases, parse_each
@@ -116,6 +117,9 @@ def command(
         write_conllu(out, _count(sentences, count))
         if cache is None and beside_out is not None:
             beside_out.unlink(missing_ok=True)
+        for written in (out, brackets):
+            if written is not None:
+                remove_abandoned(written)
         yield f"{out}  {count['sentences']} sentences, {count['words']} words"
 
 

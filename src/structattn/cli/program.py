@@ -20,6 +20,8 @@ from pathlib import Path
 
 from structattn import __version__
 from structattn.entry_points import entry_points
+from structattn.files.progress import LogHandler
+from structattn.files.text import escape_controls
 
 # The commands of structattn itself; installed packages add theirs by entry points in the group structattn.commands.
 COMMANDS = {
@@ -67,6 +69,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     words = list(sys.argv[1:] if arguments is None else arguments)
     if "_ARGCOMPLETE" in os.environ:
         importlib.import_module("structattn.cli.completion").complete(all_commands(), _import_command)
+    for name, mode in (("stdin", "r"), ("stdout", "w"), ("stderr", "w")):
+        if getattr(sys, name) is None:  # closed by the shell; a file opened now takes its number
+            setattr(sys, name, open(os.devnull, mode, encoding="utf-8"))  # noqa: SIM115 - it stays open
     debug = "--debug" in words or os.environ.get("STRUCTATTN_DEBUG") == "1"
     try:
         return _run([word for word in words if word != "--debug"])
@@ -81,7 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if debug:
             traceback.print_exc()
         code, message = _judge(error)
-        line = f"structattn: error: {_as_typed(' '.join(message.split()), words)}"
+        line = escape_controls(f"structattn: error: {_as_typed(' '.join(message.split()), words)}")
         print(line, file=sys.stderr)
         _tell_torchrun(line)
         return code
@@ -103,7 +108,8 @@ def _run(arguments: list[str]) -> int:
         if group and options and options[0] in ("-h", "--help"):
             print(_usage(group))
             return 0
-        print(f"structattn: error: {_unknown_command(name, options, group or commands)}", file=sys.stderr)
+        message = f"structattn: error: {_unknown_command(name, options, group or commands)}"
+        print(escape_controls(message), file=sys.stderr)
         return YOURS
     if "WORLD_SIZE" in os.environ:
         # torch, not imported yet, would warn in each process that this batch used all parameters; the next may not.
@@ -112,10 +118,12 @@ def _run(arguments: list[str]) -> int:
     values = importlib.import_module("structattn.cli.arguments").parse(command, options, name=name)
     if values is None:
         return 0
-    results = sys.stdout
+    results, is_shown = sys.stdout, sys.stdout.isatty()
+    if sys.__stdout__ is None:
+        print("structattn: warning: stdout is closed, so results are lost", file=sys.stderr)
     with contextlib.redirect_stdout(sys.stderr), _logs_on_stderr():
         for line in command(**values):
-            results.write(line + "\n")
+            results.write((escape_controls(line) if is_shown else line) + "\n")
             results.flush()
     return 0
 
@@ -138,7 +146,7 @@ def _import_command(name: str) -> Callable[..., Iterator[str]]:
 
 @contextlib.contextmanager
 def _logs_on_stderr() -> Iterator[None]:
-    logger, handler = logging.getLogger("structattn"), logging.StreamHandler(sys.stderr)
+    logger, handler = logging.getLogger("structattn"), LogHandler(sys.stderr)
     level = logger.level
     logger.addHandler(handler)
     logger.setLevel(logging.INFO)

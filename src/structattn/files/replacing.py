@@ -3,6 +3,7 @@
 import contextlib
 import errno
 import fcntl
+import glob
 import gzip
 import io
 import os
@@ -96,15 +97,26 @@ def replace_bytes(path: str | os.PathLike[str]) -> Iterator[BinaryIO]:
     try:
         with naming_written(path, written):
             target.parent.mkdir(parents=True, exist_ok=True)
-            with open(written, "wb") as raw:
-                yield raw
-        if not in_place:
-            os.replace(written, target)
+            with contextlib.ExitStack() as stack:
+                with open(written, "wb") as raw:
+                    if not in_place:
+                        stack.callback(os.close, _mark_written(raw))
+                    yield raw
+                if not in_place:
+                    os.replace(written, target)
     except BaseException:
         if not in_place:
             with contextlib.suppress(OSError):  # there may be none; the first error is the one to report
                 written.unlink()
         raise
+
+
+def _mark_written(raw: BinaryIO) -> int:
+    """Lock a temporary file until the returned handle is closed, so that nobody takes it for an abandoned one."""
+    handle = os.dup(raw.fileno())
+    with contextlib.suppress(OSError):  # a file system without locks
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    return handle
 
 
 @contextlib.contextmanager
@@ -224,6 +236,21 @@ def settle_content(folder: Path, *, stays: bool) -> None:
         for item in list(moving.iterdir()):
             item.rename(folder / item.name)
         moving.rmdir()
+
+
+def remove_abandoned(path: str | os.PathLike[str]) -> None:
+    """Remove the temporary files that killed processes left beside a file which they were writing."""
+    target = Path(os.path.realpath(path))
+    if is_remote(path) or not target.is_file():
+        return
+    for leftover in target.parent.glob(f".{glob.escape(target.name)}.*.tmp"):
+        match = _LEFTOVER.fullmatch(leftover.name)
+        if match is None or match["name"] != target.name:
+            continue
+        # One that is still being written is locked.
+        with contextlib.suppress(OSError), open(leftover, "rb") as raw:
+            fcntl.flock(raw, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            leftover.unlink(missing_ok=True)
 
 
 def remove_leftovers(folder: Path) -> None:

@@ -40,6 +40,8 @@ _GZIP_MAGIC, _PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"
 _PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _BLOCK = 1 << 18
+_CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
+_VISIBLE = re.compile(r"[^\s\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
 _URL = re.compile(r"(?:[\w+.-]+::)*[A-Za-z][\w+.-]+:/")
 _CREDENTIALS = re.compile(r"://[^/@]*@")
 
@@ -152,6 +154,16 @@ def parse_json(text: str | bytes) -> Any:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def is_blank(line: str) -> bool:
+    """Whether a line shows nothing: it has spaces and zero-width characters only."""
+    return _VISIBLE.search(line) is None
+
+
+def escape_controls(text: str) -> str:
+    """The text with what could control a terminal as escapes, such as ``\\x1b``; tabs and line ends stay."""
+    return _CONTROLS.sub(lambda match: ascii(match[0])[1:-1], text)
 
 
 def is_unicode(text: str) -> bool:

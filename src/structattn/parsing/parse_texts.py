@@ -4,16 +4,16 @@ import collections
 import contextlib
 import dataclasses
 import itertools
+import logging
 import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import overload
 
-from tqdm import tqdm  # type: ignore[import-untyped]
-
 from structattn.errors import ConfigError, ParseError, StructAttnError
 from structattn.files.item_faults import refuse_item
+from structattn.files.progress import Bar, Progress, open_progress
 from structattn.options.hardware import Hardware
 from structattn.parsing.batched_parsing import concatenate
 from structattn.parsing.parse_cache import ParseCache, make_key
@@ -21,6 +21,7 @@ from structattn.parsing.parsers import DEFAULT_PARSER, Document, Parser, Text, l
 from structattn.parsing.processes import open_pool
 from structattn.syntax import ConstituencyTree, Sentence
 
+LOGGER = logging.getLogger("structattn.parsing")
 _Content = str | tuple[str, ...]
 _Parses = list[Sentence] | StructAttnError
 _Begin = Callable[[Sequence[_Content]], Callable[[], list[_Parses]]]
@@ -96,7 +97,7 @@ def parse(
         batch_size: how many texts are parsed, and then kept in the cache, at a time.
         whole: make one sentence of each raw text, with a root for each sentence in it.
         constituency: add the phrases that follow from the dependencies, see ``ConstituencyTree.from_dependency``.
-        progress: show a bar on stderr; by default on terminals only.
+        progress: show a bar on stderr; by default on terminals only, and elsewhere a line in the log every ten seconds.
         total: number of texts, to estimate the time left; needed only if they come from an iterator.
         hardware: where ``en`` or ``structattn:FOLDER`` runs, and the precision, such as
             ``structattn.options.hardware.Hardware("cuda", "bf16")``; the CPU if ``None``.
@@ -160,8 +161,10 @@ def parse_each(
     with contextlib.ExitStack() as stack:
         store = None if cache is None else stack.enter_context(ParseCache(Path(cache)))
         begin = stack.enter_context(_open_workers(parser, loaded, num_workers, hardware=hardware))
-        disable = None if progress is None else not progress
-        bar = stack.enter_context(tqdm(total=total, unit="text", disable=disable, dynamic_ncols=True))
+        bars: list[Progress] = []
+        if progress is not False:
+            bars.append(Bar(total, unit="text") if progress else open_progress(total, unit="text", logger=LOGGER))
+            stack.callback(bars[0].close)
         iterator = iter(texts)
         chunks = iter(lambda: list(itertools.islice(iterator, batch_size)), [])
         batches = (_Batch(chunk, origin, store=store, begin=begin) for chunk in chunks)
@@ -173,7 +176,8 @@ def parse_each(
                 refuse_item(_name_text(sentences, number))
             else:
                 yield _complete(text, sentences, number, whole=whole, origin=" ".join(origin))
-            bar.update(1)
+            for bar in bars:
+                bar.update()
 
 
 def add_phrases(sentence: Sentence) -> Sentence:

@@ -15,9 +15,8 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from tqdm import tqdm  # type: ignore[import-untyped]
-
 from structattn.errors import ConfigError, StructAttnError, require
+from structattn.files.progress import open_progress
 from structattn.files.replacing import claim_folder
 from structattn.files.text import check_readable, is_remote
 from structattn.options.checking import check_choice
@@ -42,6 +41,8 @@ _SECONDS = 3  # each for connecting and for the answer: with a command's start, 
 # How a connection of HTTP/2, which gRPC uses, begins, and the type of the first frame that a server sends.
 _HELLO, _SETTINGS = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n" + bytes([0, 0, 0, 4, 0, 0, 0, 0, 0]), b"\x04"
 _RAY_PORTS = {"ray": 10001, "": 6379}
+
+LOGGER = logging.getLogger("structattn.parsing")
 
 
 def parse_shards(
@@ -91,12 +92,14 @@ def parse_shards(
         errors = []
         try:
             results = ENGINES[engine](missing, settings, hardware, **options)
-            for source, error in tqdm(results, total=len(missing), unit="shard", disable=None, dynamic_ncols=True):
-                if error is not None:
-                    errors.append(error)
-                    continue
-                done.append(read_record(targets[source]))
-                yield done[-1]
+            with contextlib.closing(open_progress(len(missing), unit="shard", logger=LOGGER)) as progress:
+                for source, error in results:
+                    progress.update()
+                    if error is not None:
+                        errors.append(error)
+                        continue
+                    done.append(read_record(targets[source]))
+                    yield done[-1]
         finally:
             write_manifest(folder, targets, done)
         if errors:

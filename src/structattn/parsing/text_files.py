@@ -22,7 +22,15 @@ from structattn.syntax import Sentence, read_conllu
 
 TABLES = ("csv", "tsv", "json")
 """The formats whose rows are documents."""
-_ENDINGS = {".conllu": "conllu", ".jsonl": "json", ".json": "json", ".csv": "csv", ".tsv": "tsv", ".parquet": "parquet"}
+_ENDINGS = {
+    ".conllu": "conllu",
+    ".conllup": "conllu",
+    ".jsonl": "json",
+    ".json": "json",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".parquet": "parquet",
+}
 _PLAIN = ("text", "words")
 
 # The metadata that ``parse`` itself adds to every sentence.

@@ -10,11 +10,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from structattn.errors import ParseError, shown
 from structattn.files.replacing import replace_text
-from structattn.files.text import MAX_LINE, MAX_WORDS, Source, read_lines
+from structattn.files.text import MAX_LINE, MAX_WORDS, Source, is_blank, read_lines
 from structattn.syntax.dependency_tree import DependencyTree, find_cycle
 from structattn.syntax.sentence import Sentence
 
-_NUM_COLUMNS = 10
+_STANDARD = ("ID", "FORM", "LEMMA", "UPOS", "XPOS", "FEATS", "HEAD", "DEPREL", "DEPS", "MISC")
+_GLOBAL = re.compile(r"# global\.columns = (.+)")
 _ID, _FORM, _UPOS, _HEAD, _DEPREL = 0, 1, 3, 6, 7
 _PLAIN = (_FORM, _UPOS, _HEAD, _DEPREL)
 _NUMBER = re.compile(r"0|[1-9][0-9]{0,8}")
@@ -28,7 +29,8 @@ def read_conllu(path: Source) -> Iterator[Sentence]:
 
     ``tags`` are the universal tags (column 4), ``metadata`` the comments ``# key = value`` (a comment without ``=``
     has an empty value). A sentence whose heads are all ``_`` has no dependency tree. Whatever else is in the file is
-    kept, so that ``write_conllu`` writes the same bytes.
+    kept, so that ``write_conllu`` writes the same bytes. CoNLL-U Plus, whose first line ``# global.columns = ...``
+    names the columns, becomes CoNLL-U: what has no column there goes to MISC, as ``NAME=value``.
 
     Args:
         path: the file, or a stream.
@@ -52,18 +54,21 @@ def read_conllu(path: Source) -> Iterator[Sentence]:
     """
     block: _Lines = []
     size = 0
+    columns: Sequence[str] = _STANDARD
     for number, line in read_lines(path):
-        if line:
+        if number == 1 and (match := _GLOBAL.match(line)):
+            columns = _check_columns(match[1].split(), path)
+        elif line:
             block.append((number, line))
             size += len(line)
             if len(block) > MAX_WORDS or size > MAX_LINE:
                 limits = f"{MAX_WORDS:,} lines and {MAX_LINE:,} characters"
                 raise ParseError(f"expected sentences of at most {limits}", file=path, line=block[0][0])
         elif block:
-            yield _parse(block, path)
+            yield _parse(block, path, columns)
             block, size = [], 0
     if block:
-        yield _parse(block, path)
+        yield _parse(block, path, columns)
 
 
 def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> None:
@@ -88,10 +93,10 @@ def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) ->
             stream.write(format_conllu(sentence))
 
 
-def _parse(block: _Lines, path: object) -> Sentence:
+def _parse(block: _Lines, path: object, columns: Sequence[str]) -> Sentence:
     num_comments = next((k for k, (_, line) in enumerate(block) if not line.startswith("#")), len(block))
     comments = [line for _, line in block[:num_comments]]
-    rows = _split(block[num_comments:], path)
+    rows = _split(block[num_comments:], path, columns)
     numbers = [number for number, _ in block[num_comments:]]
     is_word = _check_ids(rows, numbers, path)
     words = [row for row, keep in zip(rows, is_word, strict=True) if keep]
@@ -113,20 +118,37 @@ def _parse(block: _Lines, path: object) -> Sentence:
     )
 
 
-def _split(lines: _Lines, path: object) -> list[tuple[str, ...]]:
+def _split(lines: _Lines, path: object, columns: Sequence[str]) -> list[tuple[str, ...]]:
     rows = []
     for number, line in lines:
         if line.startswith("#"):
             raise ParseError(f"expected comments before the first word, got {shown(line)}", file=path, line=number)
         row = tuple(line.split("\t"))
-        if len(row) != _NUM_COLUMNS:
-            raise ParseError(f"expected {_NUM_COLUMNS} tab-separated columns, got {len(row)}", file=path, line=number)
+        if len(row) != len(columns):
+            hint = f" in a line that only looks empty, {shown(line)}: leave it empty" if is_blank(line) else ""
+            message = f"expected {len(columns)} tab-separated columns, got {len(row)}{hint}"
+            raise ParseError(message, file=path, line=number)
         if "" in row:
             raise ParseError(
                 f"expected '_' for no value, got an empty column {row.index('') + 1}", file=path, line=number
             )
-        rows.append(row)
+        rows.append(row if columns is _STANDARD else _standardise(dict(zip(columns, row, strict=True))))
     return rows
+
+
+def _check_columns(names: Sequence[str], path: object) -> Sequence[str]:
+    """The columns of CoNLL-U Plus, which the first line of a file names."""
+    if len(set(names)) < len(names) or not {"ID", "FORM"} <= set(names):
+        message = f"expected different columns, ID and FORM among them, got {shown(' '.join(names))}"
+        raise ParseError(message, file=path, line=1)
+    return names
+
+
+def _standardise(values: Mapping[str, str]) -> tuple[str, ...]:
+    """A row of CoNLL-U Plus as one of CoNLL-U; its further columns are in MISC, as ``NAME=value``."""
+    *row, misc = (values.get(name, "_") for name in _STANDARD)
+    further = [f"{name}={value}" for name, value in values.items() if name not in _STANDARD and value not in "_*"]
+    return (*row, "|".join(part for part in (misc, *further) if part != "_" or not further))
 
 
 def _check_ids(rows: Sequence[Sequence[str]], numbers: Sequence[int], path: object) -> list[bool]:

@@ -4,25 +4,20 @@ Best model and patience are derived from the evaluations, without separate count
 """
 
 import dataclasses
-import datetime
 import logging
 import math
-import sys
-import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from structattn.errors import ParseError
 from structattn.files.json_yaml import naming_description, read_json_lines, read_yaml, write_json_lines
+from structattn.files.progress import Progress
 from structattn.tasks import Metric
 from structattn.training.run_folder import RunFolder
 
 LOGGER = logging.getLogger("structattn.training")
-
-# Seconds between two lines of a log file.
-_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -111,52 +106,23 @@ class Watcher:
         """The run is over."""
 
 
-class Bar(Watcher):
-    """A bar on stderr, on terminals only; ``TQDM_DISABLE=1`` turns it off."""
+class ProgressWatcher(Watcher):
+    """A bar, or lines in the log beside those of evaluations, see ``open_progress``."""
 
-    def __init__(self, done: int, total: int) -> None:
-        from tqdm import tqdm  # type: ignore[import-untyped]
-
-        self.bar = tqdm(total=total, initial=done, disable=None, unit="step", dynamic_ncols=True)
+    def __init__(self, progress: Progress) -> None:
+        self.progress = progress
 
     def step(self) -> None:
-        """Move the bar by one step."""
-        self.bar.update(1)
+        """Move by one step."""
+        self.progress.update()
 
     def evaluated(self, row: HistoryRow) -> None:
         """Write the metrics beside the bar."""
-        self.bar.set_postfix({name: format_short(value) for name, value in row.metrics.items()})
+        self.progress.show({name: format_short(value) for name, value in row.metrics.items()})
 
     def close(self) -> None:
         """Leave the bar as it is."""
-        self.bar.close()
-
-
-class Lines(Watcher):
-    """A line in the log every ten seconds, beside those of evaluations, where there is no terminal for a bar."""
-
-    def __init__(self, done: int, total: int, clock: Callable[[], float] = time.monotonic) -> None:
-        self.done = self.first = done
-        self.total = total
-        self.clock = clock
-        self.started = self.logged = clock()
-
-    def step(self) -> None:
-        """As ``Watcher``."""
-        self.done += 1
-        now = self.clock()
-        if now - self.logged >= _SECONDS:
-            self.logged = now
-            taken = now - self.started
-            left = taken / (self.done - self.first) * (self.total - self.done)
-            LOGGER.info(
-                "step %s of %s (%.0f %%), %s so far, at most about %s left",
-                f"{self.done:,}",
-                f"{self.total:,}",
-                100 * self.done / self.total,
-                _format_time(taken),
-                _format_time(left),
-            )
+        self.progress.close()
 
 
 class Curves(Watcher):
@@ -174,11 +140,6 @@ class Curves(Watcher):
     def close(self) -> None:
         """Send what the tracker has not sent yet."""
         self.tracker.finish()
-
-
-def bar_or_lines(done: int, total: int) -> Bar | Lines:
-    """A bar on a terminal, lines elsewhere, for a run of ``total`` steps of which some are done."""
-    return Bar(done, total) if sys.stderr.isatty() else Lines(done, total)
 
 
 def open_curves(accelerator: Any, folder: RunFolder) -> list[Curves]:
@@ -205,10 +166,6 @@ def _flatten(values: Mapping[str, Any], section: str = "") -> Iterator[tuple[str
             yield from _flatten(value, f"{section}{name}.")
         else:
             yield f"{section}{name}", str(value) if isinstance(value, list) else value
-
-
-def _format_time(seconds: float) -> str:
-    return str(datetime.timedelta(seconds=round(seconds)))
 
 
 def format_short(value: Any) -> str:

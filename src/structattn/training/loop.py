@@ -24,12 +24,13 @@ from torch import Tensor, nn
 from structattn.data.tensors import load_tensors, save_tensors
 from structattn.errors import StructAttnError, require
 from structattn.files.json_yaml import naming_description, read_json, write_json
+from structattn.files.progress import open_progress
 from structattn.files.replacing import replace_folder
 from structattn.tasks import Metric
 from structattn.tasks.memory import explain_memory
 from structattn.training import distributed
 from structattn.training.checkpoint import Averaging, load_optimizer, random_state, save_optimizer, set_random_state
-from structattn.training.history import History, HistoryRow, Watcher, bar_or_lines, format_short, open_curves
+from structattn.training.history import History, HistoryRow, ProgressWatcher, Watcher, format_short, open_curves
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.run_folder import RunFolder
@@ -179,8 +180,9 @@ class _Loop:
                 # What was logged after the last checkpoint will be logged again.
                 self.history.write(self.folder.metrics)
             begun = time.monotonic()
-            bar = bar_or_lines(self.step, self.steps * self.config.epochs)
-            self.watchers = [bar, *open_curves(self.accelerator, self.folder)]
+            total = self.steps * self.config.epochs
+            progress = open_progress(total, done=self.step, unit="step", logger=LOGGER)
+            self.watchers = [ProgressWatcher(progress), *open_curves(self.accelerator, self.folder)]
             self.started += time.monotonic() - begun  # connecting to a tracker does not count as training
         if measure_first and not self.history.rows:
             self._evaluate(loss=None)

@@ -28,7 +28,7 @@ from structattn.data.readers.fields import (
 )
 from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.item_faults import refuse_item
-from structattn.files.text import MAX_LINE, Source, read_lines
+from structattn.files.text import MAX_LINE, Source, is_blank, read_lines
 
 _SICK = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
 
@@ -237,7 +237,7 @@ def _split_rows(
 ) -> Iterator[tuple[Location, tuple[str, ...]]]:
     if not dialect.is_quoted:
         for number, line in lines:
-            if line.strip():
+            if not is_blank(line):
                 yield Location(source, number), tuple(line.split(dialect.delimiter))
         return
     begins = last = 0
@@ -258,7 +258,7 @@ def _split_rows(
             ) from None
         if fields is None:
             return
-        if any(field.strip() for field in fields):
+        if not all(map(is_blank, fields)):
             yield Location(source, begins), tuple(fields)
 
 

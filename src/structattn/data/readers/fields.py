@@ -253,9 +253,9 @@ class Record:
             )
             raise self.location.error(f"{message}, here {len(tags)} for {got}")
         for tag in tags:
-            if not isinstance(tag, str) or len(tag.split()) != 1:
+            if isinstance(tag, bool) or not isinstance(tag, str | int) or len(str(tag).split()) != 1:
                 raise self.location.error(f"expected tags that are strings without spaces, got {shown(tag, width=40)}")
-        return " ".join(tags)
+        return " ".join(map(str, tags))
 
     def example(self, target: str | None = None, *, tokenised: bool = False, weight: float = 1.0) -> Example:
         """The record as an example."""

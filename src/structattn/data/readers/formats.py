@@ -221,7 +221,11 @@ def recognise_format(path: Source, start: FileStart | None = None) -> str:
             return format
     if name.endswith(".csv") or is_table_header(line):
         return "csv"
-    if name.endswith((".conllu", ".conll")) or line.startswith("# ") or re.match(r"1(-\d+)?\t([^\t]*\t){8}", line):
+    if (
+        name.endswith((".conllu", ".conllup", ".conll"))
+        or line.startswith("# ")
+        or re.match(r"1(-\d+)?\t([^\t]*\t){8}", line)
+    ):
         return "documents" if _has_documents(path) else "conllu"
     if find_pair(path) is not None:
         return "agreement"

@@ -8,7 +8,7 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Columns, Location, Record, check_target
 from structattn.errors import ParseError, shown
 from structattn.files.item_faults import refuse_item
-from structattn.files.text import MAX_FILE, Source, parse_json, read_lines
+from structattn.files.text import MAX_FILE, Source, is_blank, parse_json, read_lines
 
 
 def read_json(
@@ -57,13 +57,13 @@ def read_json_records(path: Source, columns: Columns) -> Iterator[Record]:
 def read_json_objects(path: Source) -> Iterator[tuple[Location, dict[str, Any], int]]:
     """The JSON objects of a file, one per line or one array of all; where each is, and how many come before it."""
     lines = read_lines(path)
-    first = next(((number, line) for number, line in lines if line.strip()), None)
+    first = next(((number, line) for number, line in lines if not is_blank(line)), None)
     if first is None:
         return
     if first[1].lstrip().startswith("["):
         yield from _parse_array(path, first[0], _join_lines(path, itertools.chain([first], lines)))
         return
-    filled = ((number, line) for number, line in itertools.chain([first], lines) if line.strip())
+    filled = ((number, line) for number, line in itertools.chain([first], lines) if not is_blank(line))
     for count, (number, line) in enumerate(filled):
         location, reason = Location(path, number), ""
         try:

@@ -9,7 +9,7 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label
 from structattn.errors import ConfigError, shown
 from structattn.files.item_faults import refuse_item
-from structattn.files.text import MAX_WORDS, Source, read_lines
+from structattn.files.text import MAX_WORDS, Source, is_blank, read_lines
 from structattn.syntax.sentence import Sentence
 
 _DOCUMENT = "-DOCSTART-"  # lines between documents, which are skipped
@@ -25,7 +25,7 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
     check_target(target)
     count = 0
     for number, line in read_lines(path):
-        if not line.strip():
+        if is_blank(line):
             continue
         location = Location(path, number)
         label, *text = re.split(r"[ \t]", line, maxsplit=1)
@@ -87,8 +87,8 @@ def read_columns(
 def _read_blocks(path: Source) -> Iterator[list[tuple[int, str]]]:
     """The lines of each sentence, with their numbers."""
     lines = (row for row in read_lines(path) if not row[1].startswith(_DOCUMENT))
-    for is_blank, group in itertools.groupby(lines, key=lambda row: not row[1].strip()):
-        if is_blank:
+    for is_between, group in itertools.groupby(lines, key=lambda row: is_blank(row[1])):
+        if is_between:
             continue
         block = list(itertools.islice(group, MAX_WORDS + 1))
         if len(block) > MAX_WORDS:
