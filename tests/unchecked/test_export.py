@@ -18,6 +18,8 @@ from structattn.data.generated import agreement_treebank
 from structattn.encoders import build
 from structattn.errors import ConfigError
 from structattn.tasks import SENTIMENT, SentenceModel, get_task
+from structattn.tasks.calibration import Calibration
+from structattn.tasks.load_exported import Exported
 from structattn.tasks.torch_export import DESCRIPTION, export_program
 
 SENTENCES = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=1), 8)]
@@ -75,7 +77,8 @@ def test_the_program_answers_without_the_package(
     model.save_pretrained(tmp_path / "run")
     file = tmp_path / "new" / "model.pt2"
     code, out, err = call("export", tmp_path / "run", file, "--check")
-    assert (code, err, os.listdir(file.parent)) == (0, "", [file.name])
+    assert (code, err) == (0, ""), err
+    assert sorted(os.listdir(file.parent)) == ["load_exported.py", file.name, "split_words.py"]
     assert "predictions differ from the run's by at most" in out
     both = [(one, other) for one, other in zip(SENTENCES, SENTENCES[::-1], strict=True)]
     examples = [sa.Example(pair[: model.task.arity]) for pair in both]
@@ -144,3 +147,45 @@ def test_a_full_disk_is_one_line_and_what_is_read_stays(
         assert (code, said in err) == (2, True), err
     assert {file: file.read_bytes() for file in run.iterdir()} == before
     assert data.read_text() == "dogs bark\n"
+
+
+def test_the_loader_beside_a_program_answers_texts_with_torch_alone(tmp_path: Path) -> None:
+    model = model_of("emb_s2t").eval()
+    model.calibration = Calibration(0.5, {"positive": 0.9}, 0.55)
+    export_program(model, tmp_path / "model.pt2")
+    texts = ["The keys don't LIE.", "cabinet", "Mr. Unknown's zebra, at last!"]
+    loader = str(tmp_path / "load_exported.py")
+    script = f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = sys.argv[1:]\n"
+    script += "runpy.run_path(sys.argv[0], run_name='__main__')\n"
+    script += "assert not [name for name in sys.modules if name.startswith('structattn')]"
+    command = [sys.executable, "-I", "-c", script, loader, str(tmp_path / "model.pt2"), *texts]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-3000:]
+    answers = [json.loads(line) for line in done.stdout.splitlines()]
+    for answer, prediction in zip(answers, model.predict(texts), strict=True):
+        assert answer["label"] == prediction.label
+        assert answer["abstained"] == bool(prediction.details)
+        assert answer["probabilities"] == pytest.approx(dict(prediction.probabilities), abs=1e-5)
+    code = [line for line in Path(loader).read_text(encoding="utf-8").splitlines() if line.strip()]
+    assert len(code) <= 45
+
+
+def test_the_loader_names_what_it_cannot_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    export_program(model_of("emb_s2t"), tmp_path / "model.pt2")
+    assert Exported(str(tmp_path / "model.pt2")).about["inputs"] == [["tokens", "mask", "lengths"]]
+
+    def refuse(*_: object) -> None:
+        raise ValueError("schema 99")
+
+    monkeypatch.setattr(torch.export, "load", refuse)
+    with pytest.raises(
+        RuntimeError, match=rf"made by torch {torch.__version__[:3]}.* cannot read it: schema 99".replace("+", ".")
+    ):
+        Exported(str(tmp_path / "model.pt2"))
+
+
+@pytest.mark.slow
+def test_the_loader_refuses_programs_that_read_trees(tmp_path: Path) -> None:
+    export_program(model_of("ms_san"), tmp_path / "model.pt2")
+    with pytest.raises(RuntimeError, match="reads more than words, such as trees: dependency"):
+        Exported(str(tmp_path / "model.pt2"))

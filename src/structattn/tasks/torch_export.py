@@ -4,13 +4,17 @@ The program takes the tensors of one batch by name, a mapping for each sentence 
 probabilities of the labels. The file also contains the names, the labels and the words.
 """
 
+import contextlib
 import dataclasses
+import inspect
 import io
 import itertools
 import json
 import os
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import torch
@@ -20,10 +24,13 @@ from torch.export import Dim, ExportedProgram
 
 from structattn.data import Example, SentenceBatch
 from structattn.data.generated import agreement_treebank
+from structattn.data.sentence_batch import TREES
 from structattn.errors import ConfigError, MissingStructure, StructAttnError
-from structattn.files.replacing import replace_bytes
+from structattn.files.replacing import replace_bytes, replace_text
 from structattn.functional.token2token import write_out
 from structattn.layers.evaluation_mode import evaluating
+from structattn.syntax import tokenisation
+from structattn.tasks import load_exported
 from structattn.tasks.calibration import Calibration
 from structattn.tasks.sentence_model import SentenceModel
 from structattn.tasks.task_batch import TaskBatch
@@ -48,10 +55,11 @@ def export_program(
             f"export writes models that classify sentences or pairs, got {type(model).__name__}; "
             "other models need this package to read their answers"
         )
-    samples = _generated(model.task.arity) if examples is None else list(examples)
+    samples: Sequence[Example] = _generated(model.task.arity) if examples is None else list(examples)
     if not samples:
         raise ConfigError("export reads its sizes off a few examples, got none")
     with evaluating(model), torch.no_grad():
+        samples = _without_unread_trees(model, samples)
         batches = [_batch(model, samples[:_BATCH])]
         program = _without_package(_exported(_Classifier(model, batches[0]), batches[0]))
         program.example_inputs = None  # only pickle could write them
@@ -60,13 +68,16 @@ def export_program(
             "inputs": [list(batch.tensors()) for batch in batches[0]],
             "words": list(model.vocabulary.words),
             "lowercase": model.vocabulary.lowercase,
+            "max_length": model.task.max_length,
             "calibration": dataclasses.asdict(model.calibration or Calibration()),
+            "torch": torch.__version__,
         }
         # In memory first: torch aborts the process if the disk is full while it writes to a file.
         whole = io.BytesIO()
         torch.export.save(program, whole, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
         with replace_bytes(path) as stream:
             stream.write(whole.getbuffer())
+        _write_loader(Path(path).parent)
         if not check:
             return None
         sizes = (1, 2, 5)
@@ -75,6 +86,34 @@ def export_program(
         ]
         read = torch.export.load(path).module()
         return _difference(model, read, [batch for batch in batches if batch])
+
+
+def _without_unread_trees(model: SentenceModel, samples: Sequence[Example]) -> Sequence[Example]:
+    """The examples without the trees that make no difference, so that the program does not ask for them."""
+
+    def answer(examples: Sequence[Example]) -> Tensor | None:
+        with contextlib.suppress(MissingStructure):
+            logits: Tensor = model(model.collate(examples[:_BATCH]).to(model.device))
+            return logits
+        return None
+
+    expected = answer(samples)
+    for name in TREES if expected is not None else ():
+        without: dict[str, Any] = {name: None}
+        bare = [replace(each, sentences=tuple(replace(part, **without) for part in each.sentences)) for each in samples]
+        logits = answer(bare)
+        is_read = logits is None or expected is None or not torch.equal(logits, expected)
+        samples = samples if is_read else bare
+    return samples
+
+
+def _write_loader(folder: Path) -> None:
+    """Write the module that loads programs, with the splitting of texts that it needs, beside a program."""
+    parts = {load_exported: "load_exported.py", tokenisation: "split_words.py"}
+    for module, name in parts.items():
+        source = inspect.getsource(module)
+        with replace_text(folder / name) as stream:
+            stream.write(source.replace("from structattn.syntax.tokenisation import", "from split_words import"))
 
 
 class _Classifier(nn.Module):
