@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from forking import run_forked
+from structattn import training
 from structattn.cli import main
 from structattn.training import loop
 
@@ -35,8 +36,8 @@ def interrupted(*, after: int) -> Iterator[None]:
             yield
 
 
-# Where a process is killed: when a checkpoint is in place, while its files are written, or between the two renamings.
-MOMENTS = ("after", "while writing", "between renamings")
+# Where a process is killed: when a checkpoint is in place, while it is written, or before it gets its name.
+MOMENTS = ("after", "while writing", "before renaming")
 
 
 def kill_at(command: Sequence[str], *, checkpoint: int, moment: str) -> None:
@@ -46,23 +47,27 @@ def kill_at(command: Sequence[str], *, checkpoint: int, moment: str) -> None:
 
 
 def _until_killed(command: list[str], checkpoint: int, moment: str) -> None:
-    save, rename, saved = loop._Loop._save, Path.rename, 0
+    save, replace, saved = loop._Loop._save, os.replace, 0
 
     def die(*_: object, **__: object) -> None:
         os.kill(os.getpid(), signal.SIGKILL)
 
-    def renamed(path: Path, target: Path) -> Path:
-        if path.name.startswith(".latest.") and path.name.endswith(".new"):
+    def half(*_: object, **__: object) -> Iterator[bytes]:
+        yield b"half"
+        die()
+
+    def replaced(path: Path, target: Path) -> None:
+        if target.name == "checkpoint.safetensors":
             die()
-        return rename(path, target)
+        replace(path, target)
 
     def counted(self: loop._Loop) -> None:
         nonlocal saved
         saved += 1
         if saved == checkpoint and moment == "while writing":
-            loop.save_optimizer = die
-        if saved == checkpoint and moment == "between renamings":
-            Path.rename = renamed
+            training.checkpoint.serialise = half
+        if saved == checkpoint and moment == "before renaming":
+            os.replace = replaced
         save(self)
         if saved == checkpoint and moment == "after":
             die()

@@ -135,7 +135,7 @@ def test_a_run_with_heads_learns_answers_and_is_only_read_again(folder: Path, tm
 def test_an_interrupted_run_goes_on_to_the_same_bits(folder: Path, tmp_path: Path, precision: str) -> None:
     options = {"adapter": str(folder / "adapter"), "epochs": 4, "mixed_precision": precision}
     whole = run_questions(run_of(folder, tmp_path / "whole", **options))
-    assert not (tmp_path / "whole" / "checkpoints").exists()
+    assert not (tmp_path / "whole" / "checkpoint.safetensors").exists()
     run = run_of(folder, tmp_path / "parts", **options)
     with interrupted(after=2):
         run_questions(run)

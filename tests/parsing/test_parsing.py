@@ -364,7 +364,7 @@ def test_a_finished_run_is_only_read(files: Path, tmp_path: Path) -> None:
     before = (tmp_path / "run" / "metrics.jsonl").stat().st_mtime_ns
     assert train_parser(config(files, tmp_path / "run", epochs=1), resume=True) == first
     assert (tmp_path / "run" / "metrics.jsonl").stat().st_mtime_ns == before
-    assert not (tmp_path / "run" / "checkpoints").exists()
+    assert not (tmp_path / "run" / "checkpoint.safetensors").exists()
 
 
 @pytest.mark.parametrize("storage", ["float32", "int8"])

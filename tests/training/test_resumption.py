@@ -101,4 +101,4 @@ def test_a_killed_run_goes_on_to_the_same_bits(
     assert curve(broken) == curve(expected)
     (best,) = (expected / "best").glob("*.safetensors")
     assert (broken / "best" / best.name).read_bytes() == best.read_bytes()
-    assert not (broken / "checkpoints").exists()
+    assert not (broken / "checkpoint.safetensors").exists()

@@ -23,6 +23,7 @@ import structattn as sa
 from forking import CONTEXT, run_forked
 from interrupting import interrupted
 from structattn.data import Vocabulary
+from structattn.data.tensors import read_with_metadata, serialise
 from structattn.errors import ConfigError, MissingStructure, ParseError, StructAttnError
 from structattn.files.json_yaml import read_json, read_json_lines
 from structattn.tasks import ClassifierConfig, get_task
@@ -197,8 +198,6 @@ def test_regression_runs_too(tmp_path: Path) -> None:
 
 # Interruption.
 
-CHECKPOINT = ["history.jsonl", "model.safetensors", "optimizer.json", "optimizer.safetensors", "states.json"]
-
 
 def run_interrupted(config: RunConfig, *, after: int) -> None:
     """Run, and stop dead after some checkpoints."""
@@ -236,17 +235,20 @@ def test_resuming_after_the_last_step_only_finishes(data: DataConfig, tmp_path: 
 
 def test_damaged_checkpoints_are_named(data: DataConfig, tmp_path: Path) -> None:
     run_interrupted(configure(data, tmp_path / "run", epochs=2), after=1)
-    (checkpoint,) = (tmp_path / "run" / "checkpoints").iterdir()
-    files = sorted(checkpoint.iterdir())
-    assert [file.name for file in files] == CHECKPOINT
-    for file in files:
-        content = file.read_bytes()
-        for damaged in (content[: len(content) // 2], b"", b"{}"):
-            file.write_bytes(damaged)
-            with pytest.raises(ParseError) as caught:
-                resume(tmp_path / "run")
-            assert caught.value.file == str(file), damaged[:20]
-        file.write_bytes(content)
+    file = tmp_path / "run" / "checkpoint.safetensors"
+    content = file.read_bytes()
+    tensors, metadata = read_with_metadata(file)
+    state = json.loads(metadata["state"])
+    states = [{name: value for name, value in state.items() if name != missing} for missing in state]
+    others = (json.dumps(each) for each in (*states, {**state, "history": []}, {**state, "optimizer": {}}, []))
+    texts = [b"".join(serialise(tensors, state=text)) for text in (*others, "{", "")]
+    model = b"".join(serialise({"model/none": torch.ones(1)}, state=metadata["state"]))
+    for damaged in (content[: len(content) // 2], b"", b"{}", model, *texts):
+        file.write_bytes(damaged)
+        with pytest.raises(ParseError) as caught:
+            resume(tmp_path / "run")
+        assert caught.value.file == str(file), damaged[:20]
+    file.write_bytes(content)
     resume(tmp_path / "run")
 
 
@@ -310,10 +312,10 @@ def test_two_processes_cannot_share_a_folder(data: DataConfig, tmp_path: Path) -
 
 def test_checkpoints_hold_no_pickle(data: DataConfig, tmp_path: Path) -> None:
     run_interrupted(configure(data, tmp_path / "run"), after=2)
-    checkpoint = next((tmp_path / "run/checkpoints").glob("latest"))
-    assert {path.suffix for path in checkpoint.iterdir()} == {".safetensors", ".json", ".jsonl"}
-    (checkpoint / "optimizer.safetensors").write_bytes(b"truncated")
-    with pytest.raises(ParseError, match=r"optimizer.safetensors: expected a whole safetensors file"):
+    checkpoint = tmp_path / "run" / "checkpoint.safetensors"
+    assert "state" in read_with_metadata(checkpoint)[1]
+    checkpoint.write_bytes(b"truncated")
+    with pytest.raises(ParseError, match=r"checkpoint.safetensors: expected a whole safetensors file"):
         resume(tmp_path / "run")
 
 

@@ -29,7 +29,12 @@ _HEAD_PARTS = ("query", "key", "value")
 
 
 def save_adapter(
-    layer: HydraLayer, base: nn.Module, folder: str | os.PathLike[str], *, untrained: Collection[str] = ()
+    layer: HydraLayer,
+    base: nn.Module,
+    folder: str | os.PathLike[str],
+    *,
+    untrained: Collection[str] = (),
+    card: bool = True,
 ) -> None:
     """Write an adapter folder atomically, without the parts that were never trained; the heads are always saved."""
     saved = {*_HEAD_PARTS, *(name.split(".")[0] for name in layer.parts if name not in untrained)}
@@ -42,7 +47,7 @@ def save_adapter(
         "saved_parts": sorted(saved),
     }
     parts = {name: tensor for name, tensor in layer.parts.items() if name.split(".")[0] in saved}
-    write_model(folder, KIND, lambda _: content, parts, layout=LAYOUT)
+    write_model(folder, KIND, lambda _: content, parts, layout=LAYOUT, card=card)
 
 
 def read_adapter_config(folder: str | os.PathLike[str]) -> dict[str, Any]:

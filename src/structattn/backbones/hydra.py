@@ -203,7 +203,7 @@ class HydraModel(nn.Module):
         fingerprints = self.hydra.fingerprints()
         return {name for name, value in self._fresh.items() if fingerprints[name] == value}
 
-    def save_pretrained(self, folder: str | os.PathLike[str]) -> None:
+    def save_pretrained(self, folder: str | os.PathLike[str], *, card: bool = True) -> None:
         """Write an adapter folder: ``adapter_config.json``, ``adapter_model.safetensors`` and ``README.md``.
 
         Queries, keys and values are always saved. The other parts of the layer are saved once they have been trained.
@@ -212,7 +212,7 @@ class HydraModel(nn.Module):
         """
         from structattn.backbones.adapter import save_adapter
 
-        save_adapter(self.hydra, self.base, folder, untrained=self.untrained_parts())
+        save_adapter(self.hydra, self.base, folder, untrained=self.untrained_parts(), card=card)
 
     @classmethod
     def from_pretrained(cls, base: nn.Module, folder: str | os.PathLike[str]) -> "HydraModel":

@@ -91,7 +91,7 @@ def command(
         for plan in group:
             results.append(run_plan(plan, resume=resume, overwrite=overwrite, trust_code=trust_code))
             if training.is_first_process():
-                save_report(RunFolder(results[-1].folder))
+                save_report(results[-1])
                 yield _json(plan.config, results[-1]) if json else _line(results[-1])
         if len(results) > 1 and training.is_first_process() and not json:
             yield from _summary(results)
@@ -121,7 +121,8 @@ def _line(result: "RunResult") -> str:
 
 
 def _json(config: RunConfig, result: "RunResult") -> str:
-    return jsonlib.dumps({"seed": config.seed, **dataclasses.asdict(result)}, default=str)
+    values = {name: value for name, value in dataclasses.asdict(result).items() if name != "reports"}
+    return jsonlib.dumps({"seed": config.seed, **values}, default=str)
 
 
 def _summary(results: "list[RunResult]") -> Iterator[str]:

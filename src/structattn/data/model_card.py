@@ -1,8 +1,8 @@
 """Model cards: the ``README.md`` of a model folder, with the metadata that the Hugging Face Hub reads from it.
 
-The card of every saved model says what it is and how to load it. When a run ends, the card of its best model also says
-what it was trained on, how well it performs and how to train it again; ``structattn compare --cards`` adds the
-comparison with other runs. Reference: Mitchell et al. (2019), Model cards for model reporting.
+The card of every saved model says what it is and how to load it. That of the best model of a run, which is written when
+the run ends, also says what it was trained on, how well it performs and how to train it again; ``structattn compare
+--cards`` adds the comparison with other runs. Reference: Mitchell et al. (2019), Model cards for model reporting.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -57,6 +57,7 @@ def write_model(
     *,
     layout: Layout = MODEL,
     storage: Storage = "float32",
+    card: bool = True,
 ) -> None:
     """Write a model folder, in place of an existing one as a whole.
 
@@ -67,7 +68,8 @@ def write_model(
         prefixed = {layout.prefix + name: tensor for name, tensor in tensors.items()}
         save_tensors(prefixed, temporary / layout.weights, storage)
         write_json(temporary / layout.config, {**make_header(kind), **config})
-        write_card(temporary)
+        if card:
+            write_card(temporary)
 
 
 def read_model(

@@ -40,14 +40,17 @@ class SavedModel(nn.Module, ABC):
         """
         return self.config
 
-    def save_pretrained(self, folder: str | os.PathLike[str], *, storage: "Storage" = "float32") -> None:
+    def save_pretrained(
+        self, folder: str | os.PathLike[str], *, storage: "Storage" = "float32", card: bool = True
+    ) -> None:
         """Write a model folder in place of an existing one; readers see the old one or the whole new one.
 
         Rows of ``int8`` have 8-bit numbers and a scale. Whatever the ``storage``, a loaded model computes in 32 bits.
+        A run writes the ``card`` of its best model when it ends.
         """
         from structattn.data.model_folder import write_model
 
         def write_files(temporary: Path) -> dict[str, Any]:
             return {**self.write_files(temporary), **self.origin}
 
-        write_model(folder, self.kind, write_files, self.state_dict(), storage=storage)
+        write_model(folder, self.kind, write_files, self.state_dict(), storage=storage, card=card)

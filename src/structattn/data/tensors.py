@@ -27,33 +27,60 @@ _LARGEST = 127
 
 
 def save_tensors(tensors: Mapping[str, Tensor], file: Path, storage: Storage = "float32") -> None:
-    """Write tensors as safetensors, with a checksum; tensors that share memory are each written in full."""
+    """Write tensors as safetensors, with a checksum; see ``pack`` and ``serialise``."""
+    content = serialise(pack(tensors, storage))  # before the file is opened, which these tensors may be read from
+    with open(file, "wb") as stream:
+        stream.writelines(content)
+
+
+def serialise(tensors: Mapping[str, Tensor], **metadata: str) -> tuple[bytes, memoryview]:
+    """The header and the rest of a safetensors file; the header, with texts, is deterministic, unlike safetensors' own.
+
+    Tensors that share memory are each written in full.
+    """
     seen: set[int] = set()
     written = {}
-    for name, tensor in pack(tensors, storage).items():
+    for name, tensor in tensors.items():
         shared = tensor.numel() > 0 and tensor.untyped_storage().data_ptr() in seen
         written[name] = tensor.detach().clone() if shared else tensor.detach().contiguous()
         seen.add(tensor.untyped_storage().data_ptr())
-    file.write_bytes(_serialise(written))
+    metadata = {"format": "pt", "sha256": checksum(written), **metadata}
+    content: bytes = safetensors.torch.save(written, metadata=metadata)
+    start = 8 + int.from_bytes(content[:8], "little")
+    header = json.loads(content[8:start])
+    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
+    text = json.dumps(header, separators=(",", ":")).encode()
+    text += b" " * (-len(text) % 8)  # what follows is aligned
+    return len(text).to_bytes(8, "little") + text, memoryview(content)[start:]
 
 
 def read_tensors(file: Path) -> dict[str, Tensor]:
     """Read safetensors and verify the checksum if there is one; 8-bit numbers become 32-bit ones."""
+    return read_with_metadata(file)[0]
+
+
+def read_with_metadata(file: Path) -> tuple[dict[str, Tensor], dict[str, str]]:
+    """Read safetensors, as ``read_tensors``, and the texts in its header."""
     # safetensors 0.4 makes its tensors on the default device, whatever that is.
     with _open(file) as stream, torch.device("cpu"):
         tensors: dict[str, Tensor] = {name: stream.get_tensor(name) for name in stream.keys()}  # noqa: SIM118 - no dictionary
-        expected = (stream.metadata() or {}).get("sha256")
-    if expected not in (None, checksum(tensors)):
+        metadata: dict[str, str] = stream.metadata() or {}
+    if metadata.get("sha256") not in (None, checksum(tensors)):
         raise ParseError("is damaged: its tensors are not those that were written", file=file)
-    return unpack(tensors, file)
+    return unpack(tensors, file), metadata
 
 
 def load_tensors(model: nn.Module, file: Path, *, prefix: str = "") -> None:
-    """Fill a model's parameters and buffers from a file.
+    """Fill a model's parameters and buffers from a file, see ``fill_model``."""
+    fill_model(model, read_tensors(file), file, prefix=prefix)
+
+
+def fill_model(model: nn.Module, stored: Mapping[str, Tensor], file: Path, *, prefix: str = "") -> None:
+    """Fill a model's parameters and buffers with tensors of a file.
 
     A tensor that is missing, of another shape or kind, or not finite is a ``ParseError`` that names it.
     """
-    tensors = {name.removeprefix(prefix): tensor for name, tensor in read_tensors(file).items()}
+    tensors = {name.removeprefix(prefix): tensor for name, tensor in stored.items()}
     _compare(model.state_dict(), tensors, file, prefix)
     for name, tensor in tensors.items():
         check_finite(prefix + name, tensor, file)
@@ -134,17 +161,6 @@ def _open(file: Path) -> Iterator[Any]:
         raise
     except (SafetensorError, OSError, ValueError) as error:
         raise ParseError(f"expected a whole safetensors file, but it is damaged: {error}", file=file) from None
-
-
-def _serialise(tensors: Mapping[str, Tensor]) -> bytes:
-    """The bytes of a safetensors file, with a deterministic header, which safetensors' own is not."""
-    content: bytes = safetensors.torch.save(dict(tensors), metadata={"format": "pt", "sha256": checksum(tensors)})
-    start = 8 + int.from_bytes(content[:8], "little")
-    header = json.loads(content[8:start])
-    header["__metadata__"] = dict(sorted(header["__metadata__"].items()))
-    text = json.dumps(header, separators=(",", ":")).encode()
-    text += b" " * (-len(text) % 8)  # what follows is aligned
-    return len(text).to_bytes(8, "little") + text + content[start:]
 
 
 def checksum(tensors: Mapping[str, Tensor]) -> str:

@@ -149,20 +149,6 @@ def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
         stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
 
 
-def yaml_text(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES) -> str:
-    """The text of a YAML file, after checking that it has neither too many values nor too deep ones."""
-    import yaml
-
-    text = _yaml_text(path, max_values)
-    try:
-        _check_size(yaml.compose(text, yaml.SafeLoader), path, max_values)
-    except RecursionError:
-        raise ConfigError(f"{path}: {_TOO_DEEP}") from None
-    except yaml.YAMLError:
-        return text  # whose reader says what is wrong with it
-    return text
-
-
 def _yaml_text(path: str | os.PathLike[str], max_values: int) -> str:
     try:
         return read_text(path, max_bytes=max_values * MAX_YAML // MAX_YAML_VALUES)

@@ -133,18 +133,29 @@ def replace_folder(path: Path) -> Iterator[Path]:
     try:
         with naming_written(path):
             yield temporary
-        with alone_in(path.parent):
-            if path.exists():
+        if not _move(temporary, path):
+            with alone_in(path.parent):
+                while not _move(temporary, path):
+                    remove(old)
+                    path.rename(old)
                 remove(old)
-                path.rename(old)
-            temporary.rename(path)
-            remove(old)
     except BaseException:
         remove(temporary)
         with alone_in(path.parent):
             if old.exists() and not path.exists():
                 old.rename(path)
         raise
+
+
+def _move(folder: Path, path: Path) -> bool:
+    """Rename a folder, unless a file or a folder with content has that name."""
+    try:
+        folder.rename(path)
+    except OSError as error:
+        if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOTDIR):
+            raise
+        return False
+    return True
 
 
 def _replaceable(path: Path) -> Path:

@@ -8,6 +8,7 @@ memory and time that reading one takes are limited, far beyond the needs of real
 import codecs
 import contextlib
 import gzip
+import hashlib
 import io
 import json
 import os
@@ -85,12 +86,39 @@ class FileStart(NamedTuple):
     line: str | None
 
 
-def read_start(path: str | os.PathLike[str]) -> FileStart:
-    """How a file begins, opened once; refuses one whose first lines cannot be read."""
+def read_start(path: str | os.PathLike[str], *, is_recorded: bool = False) -> FileStart:
+    """How a file begins; refuses one whose first lines cannot be read.
+
+    Whoever records the ``checksum`` of the file later says so, and it is read only once for both.
+    """
     with open_bytes(path) as stream, _naming_gzip(path):
         if stream.peek(4)[:4] == _PARQUET_MAGIC:
-            return FileStart(True, None)
-        return FileStart(False, next((line for _, line in _split_lines(stream, path) if line.strip()), None))
+            start = FileStart(True, None)
+        else:
+            start = FileStart(False, next((line for _, line in _split_lines(stream, path) if line.strip()), None))
+        if is_recorded and not is_remote(path):
+            raw = cast(io.BufferedReader, stream.fileobj if isinstance(stream, gzip.GzipFile) else stream)
+            raw.seek(0)
+            _CHECKSUMS[_version(path)] = hashlib.file_digest(raw, "sha256").hexdigest()
+    return start
+
+
+def checksum(path: str | os.PathLike[str]) -> str:
+    """SHA-256 of the bytes of a file, which is not read again unless it has changed."""
+    version = _version(path)
+    if version not in _CHECKSUMS:
+        with open(path, "rb") as stream:
+            _CHECKSUMS[version] = hashlib.file_digest(stream, "sha256").hexdigest()
+    return _CHECKSUMS[version]
+
+
+#: The checksums of the files that this process has read, by name, size and time of change.
+_CHECKSUMS: dict[tuple[str, int, int], str] = {}
+
+
+def _version(path: str | os.PathLike[str]) -> tuple[str, int, int]:
+    status = os.stat(path)
+    return os.path.abspath(path), status.st_size, status.st_mtime_ns
 
 
 def check_readable(path: str | os.PathLike[str]) -> None:

@@ -3,13 +3,12 @@
 from collections.abc import Mapping
 from pathlib import Path
 
-from structattn.files.json_yaml import read_json
 from structattn.files.replacing import replace_text
 from structattn.pictures import Names, Series, heatmap, line_chart, page, table
 from structattn.pictures.html_page import Section
 from structattn.tasks.reports import Report
 from structattn.training.calibrate_run import Calibrated
-from structattn.training.run_folder import RunFolder
+from structattn.training.run_folder import RunFolder, RunResult
 
 # A matrix of more classes than this has no numbers in its cells.
 _NUMBERED = 20
@@ -34,13 +33,12 @@ def report_page(reports: Mapping[str, Report], title: str = "Report") -> str:
     return page(title, [_section(name, report) for name, report in reports.items()])
 
 
-def save_report(run: RunFolder) -> Path:
+def save_report(result: RunResult) -> Path:
     """Write the page of a finished run, ``plots/report.html``: what lies behind its metrics on dev and test."""
-    reports = read_json(run.result).get("reports", {})
-    path = run.plots / "report.html"
-    run.plots.mkdir(exist_ok=True)
+    path = RunFolder(result.folder).plots / "report.html"
+    reports = {name: Report.from_dict(values) for name, values in result.reports.items()}
     with replace_text(path) as stream:
-        stream.write(report_page({name: Report.from_dict(values) for name, values in reports.items()}, run.path.name))
+        stream.write(report_page(reports, result.folder.name))
     return path
 
 

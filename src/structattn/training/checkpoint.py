@@ -1,13 +1,15 @@
-"""The state of an unfinished run on disk: optimizer, random numbers, and the parameters of earlier evaluations.
+"""The state of an unfinished run on disk: model, optimizer, random numbers, and parameters of earlier evaluations.
 
-Safetensors and JSON, no pickle: torch itself saves pickles, which can contain code, and a run folder may come from an
-untrusted source.
+One file of safetensors with JSON in its header, no pickle: torch itself saves pickles, which can contain code, and a
+run folder may come from an untrusted source.
 """
 
 import contextlib
+import json
 import random
 from collections import deque
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,42 +17,66 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from structattn.data.tensors import read_tensors, save_tensors
-from structattn.files.json_yaml import naming_description, read_json, write_json
+from structattn.data.tensors import read_with_metadata, serialise
+from structattn.files.json_yaml import naming_description
+from structattn.files.replacing import replace_bytes
+from structattn.files.text import parse_json
 from structattn.training.distributed import shard_state
 
 
-def save_optimizer(state: Mapping[str, Any], folder: Path) -> None:
-    """Write an optimizer's ``state_dict``: tensors to ``optimizer.safetensors``, all else to ``optimizer.json``."""
+@dataclass(frozen=True)
+class Checkpoint:
+    """A checkpoint: groups of tensors by name, plain values, and the file that errors name."""
+
+    file: Path
+    tensors: Mapping[str, Mapping[str, Tensor]]
+    values: Mapping[str, Any]
+
+    def write(self) -> None:
+        """Replace the file."""
+        tensors = {f"{group}/{name}": tensor for group, part in self.tensors.items() for name, tensor in part.items()}
+        with replace_bytes(self.file) as stream:
+            stream.writelines(serialise(tensors, state=json.dumps(self.values)))
+
+    @classmethod
+    def read(cls, file: Path) -> "Checkpoint":
+        """Read a file that ``write`` wrote; an error names it."""
+        stored, metadata = read_with_metadata(file)
+        tensors: dict[str, dict[str, Tensor]] = {}
+        with naming_description(file, "the state of a run"):
+            for key, tensor in stored.items():
+                group, name = key.split("/", 1)
+                tensors.setdefault(group, {})[name] = tensor
+            return cls(file, tensors, parse_json(metadata["state"]))
+
+    def group(self, name: str) -> Mapping[str, Tensor]:
+        """The tensors of a group, which may have none."""
+        return self.tensors.get(name, {})
+
+
+def split_optimizer(state: Mapping[str, Any]) -> tuple[dict[str, Tensor], dict[str, Any]]:
+    """The tensors of an optimizer's ``state_dict``, and all else as plain values."""
     tensors: dict[str, torch.Tensor] = {}
     values: dict[str, Any] = {}
     for index, entries in state["state"].items():
         for name, value in entries.items():
             kind = tensors if isinstance(value, torch.Tensor) else values
             kind[f"{index}.{name}"] = value
-    save_tensors(tensors, folder / "optimizer.safetensors")
-    write_json(folder / "optimizer.json", {"values": values, "groups": state["param_groups"]})
+    return tensors, {"values": values, "groups": state["param_groups"]}
 
 
-def load_optimizer(optimizer: Any, folder: Path) -> None:
-    """Restore the saved state of an optimizer of the same model, whose parameters may be shards."""
-    file = folder / "optimizer.json"
-    saved = read_json(file, keys=("values", "groups"))
-    tensors = read_tensors(folder / "optimizer.safetensors")
-    with naming_description(file, "the state of an optimizer"):
-        state: dict[int, dict[str, Any]] = {}
-        for key, value in (tensors | saved["values"]).items():
-            index, name = key.split(".", 1)
-            state.setdefault(int(index), {})[name] = value
-        # JSON has no tuples; optimizers compare and unpack theirs.
-        groups = [
-            {
-                name: tuple(value) if isinstance(value, list) and name != "params" else value
-                for name, value in group.items()
-            }
-            for group in saved["groups"]
-        ]
-        optimizer.load_state_dict(shard_state({"state": state, "param_groups": groups}, optimizer))
+def load_optimizer(optimizer: Any, tensors: Mapping[str, Tensor], values: Mapping[str, Any]) -> None:
+    """Restore what ``split_optimizer`` gave, in an optimizer of the same model, whose parameters may be shards."""
+    state: dict[int, dict[str, Any]] = {}
+    for key, value in {**tensors, **values["values"]}.items():
+        index, name = key.split(".", 1)
+        state.setdefault(int(index), {})[name] = value
+    # JSON has no tuples; optimizers compare and unpack theirs.
+    groups = [
+        {name: tuple(value) if isinstance(value, list) and name != "params" else value for name, value in group.items()}
+        for group in values["groups"]
+    ]
+    optimizer.load_state_dict(shard_state({"state": state, "param_groups": groups}, optimizer))
 
 
 def random_state() -> dict[str, Any]:
@@ -103,9 +129,6 @@ def _from_text(text: str) -> torch.Tensor:
     return torch.frombuffer(bytearray.fromhex(text), dtype=torch.uint8)
 
 
-_FILE = "earlier{}.safetensors"
-
-
 class Averaging:
     """Keeps the latest parameters of a model, ``number`` states, and swaps in their mean within a block."""
 
@@ -128,19 +151,15 @@ class Averaging:
         finally:
             model.load_state_dict(latest)
 
-    def save(self, folder: Path) -> None:
-        """Write the recorded parameters into an existing folder."""
-        for number, state in enumerate(self._latest):
-            save_tensors(state, folder / _FILE.format(number))
+    def groups(self) -> dict[str, Mapping[str, Tensor]]:
+        """The recorded parameters, as groups of a checkpoint."""
+        return {f"earlier{number}": state for number, state in enumerate(self._latest)}
 
-    def load(self, folder: Path, device: torch.device) -> None:
-        """Read the parameters that ``save`` wrote; an error names the damaged file."""
+    def restore(self, checkpoint: Checkpoint, device: torch.device) -> None:
+        """Record the parameters of a checkpoint that has ``groups``."""
         self._latest.clear()
-        number = 0
-        while (folder / _FILE.format(number)).exists():
-            tensors = read_tensors(folder / _FILE.format(number))
-            self._latest.append({name: tensor.to(device) for name, tensor in tensors.items()})
-            number += 1
+        while state := checkpoint.group(f"earlier{len(self._latest)}"):
+            self._latest.append({name: tensor.to(device) for name, tensor in state.items()})
 
 
 def _mean(tensors: list[Tensor]) -> Tensor:

@@ -1,8 +1,8 @@
 """One run from its configuration to its result, in a folder of its own."""
 
 import contextlib
-import hashlib
 import importlib.metadata
+import json
 import os
 import platform
 import resource
@@ -16,6 +16,7 @@ import torch
 import structattn
 from structattn.data.model_card import Trained, write_card
 from structattn.files.json_yaml import naming_description, read_json, write_json, write_yaml
+from structattn.files.text import checksum
 from structattn.tasks.reports import Report
 from structattn.training import distributed
 from structattn.training.checkpoint import preserved_randomness
@@ -55,8 +56,9 @@ def carry_out(
         if not distributed.from_first(lambda: folder.is_finished):
             with preserved_randomness():
                 result = work(folder, accelerator)
-            distributed.from_first(lambda: _finish(folder, name, result, plain_values(config), environment))
-        values = distributed.from_first(lambda: read_json(folder.result))
+            values = distributed.from_first(lambda: _finish(folder, name, result, plain_values(config), environment))
+        else:
+            values = distributed.from_first(lambda: read_json(folder.result))
     with naming_description(folder.result, "a result"):
         return read(folder, values)
 
@@ -102,16 +104,13 @@ def _collect_environment(device: torch.device, files: Iterable[str | os.PathLike
     }
 
 
-def checksum(file: str | os.PathLike[str]) -> str:
-    """The SHA-256 of a file."""
-    with open(file, "rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
-
-
 def _finish(
     folder: RunFolder, name: str, result: Mapping[str, Any], config: Mapping[str, Any], environment: Mapping[str, Any]
-) -> None:
-    """Write the result of a run, and the card of its best model; a run over all folds keeps no model."""
+) -> dict[str, Any]:
+    """Write the result of a run, and the card of its best model; a run over all folds keeps no model.
+
+    Returns what ``result.json`` contains, as it will be read.
+    """
     if folder.best.is_dir():
         from_python = str((config.get("data") or {}).get("train")).startswith(FROM_PYTHON)
         counts = [result[key] for key in ("examples", "sentences", "questions") if key in result]
@@ -128,3 +127,5 @@ def _finish(
         )
         write_card(folder.best, trained)
     write_json(folder.result, result)
+    values: dict[str, Any] = json.loads(json.dumps(result))
+    return values

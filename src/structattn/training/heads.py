@@ -277,4 +277,4 @@ class _HeadsLearner:
 
     def measure(self) -> Measured:
         loss, _ = evaluate_heads(self.model.hydra.heads, self.model.hydra_config, self.dev.batches())
-        return Measured({"held_out_loss": loss}, keep=lambda: self.model.save_pretrained(self.folder.best))
+        return Measured({"held_out_loss": loss}, keep=lambda: self.model.save_pretrained(self.folder.best, card=False))

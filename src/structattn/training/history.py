@@ -11,8 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from structattn.errors import ParseError
-from structattn.files.json_yaml import naming_description, read_json_lines, read_yaml, write_json_lines
+from structattn.files.json_yaml import read_yaml, write_json_lines
 from structattn.files.progress import Progress
 from structattn.tasks import Metric
 from structattn.training.run_folder import RunFolder
@@ -77,13 +76,6 @@ class History:
     def write(self, file: Path) -> None:
         """Write one JSON object per row."""
         write_json_lines(file, map(dataclasses.asdict, self.rows))
-
-    def read(self, file: Path) -> None:
-        """Replace the rows by those of a file with at least one."""
-        with naming_description(file, "the evaluations of a run"):
-            self.rows = [HistoryRow(**row) for row in read_json_lines(file)]
-        if not self.rows:
-            raise ParseError("expected at least one evaluation, got an empty file", file=file)
 
 
 def rank_value(value: float, metric: Metric) -> tuple[bool, float]:

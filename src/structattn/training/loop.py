@@ -9,6 +9,7 @@ renaming. The order of the examples depends only on seed and epoch. Best model a
 evaluation history (``history.py``).
 """
 
+import dataclasses
 import itertools
 import logging
 import math
@@ -21,15 +22,21 @@ from typing import Any, Protocol, runtime_checkable
 import torch
 from torch import Tensor, nn
 
-from structattn.data.tensors import load_tensors, save_tensors
+from structattn.data.tensors import fill_model
 from structattn.errors import StructAttnError, require
-from structattn.files.json_yaml import naming_description, read_json, write_json
+from structattn.files.json_yaml import naming_description
 from structattn.files.progress import open_progress
-from structattn.files.replacing import replace_folder
 from structattn.tasks import Metric
 from structattn.tasks.memory import explain_memory
 from structattn.training import distributed
-from structattn.training.checkpoint import Averaging, load_optimizer, random_state, save_optimizer, set_random_state
+from structattn.training.checkpoint import (
+    Averaging,
+    Checkpoint,
+    load_optimizer,
+    random_state,
+    set_random_state,
+    split_optimizer,
+)
 from structattn.training.history import History, HistoryRow, ProgressWatcher, Watcher, format_short, open_curves
 from structattn.training.optimization import build_optimizer, build_schedule
 from structattn.training.optimization_config import OptimizationConfig
@@ -39,7 +46,6 @@ from structattn.training.sampler import BatchSampler
 BATCH_OPTIONS = "optimization.batch_size or data.max_length"
 """The options that make a batch smaller, as errors name them."""
 LOGGER = logging.getLogger("structattn.training")
-_LATEST, _WEIGHTS, _HISTORY, _STATES = "latest", "model.safetensors", "history.jsonl", "states.json"
 
 
 def _nothing() -> None:
@@ -116,7 +122,7 @@ def fit(
         learner: the model to train; it has the parameters of the last step afterwards.
         sampler: yields the indices of the examples of each batch.
         config: optimiser, schedule and batches.
-        folder: the run folder, which the run has locked; for the history and the checkpoints.
+        folder: the run folder, which the run has locked; for the history and the checkpoint.
         accelerator: an ``accelerate.Accelerator``.
         metric: decides which evaluation is the best; the latest one if ``None``.
         clipped: the parameters whose gradients are clipped by their joint norm; those of the optimizer, in its order,
@@ -295,30 +301,35 @@ class _Loop:
         optimizer = distributed.whole_state(self.optimizer)
         if not distributed.is_first_process():
             return
-        with replace_folder(self.folder.checkpoints / _LATEST) as temporary:
-            save_tensors(self.learner.module.state_dict(), temporary / _WEIGHTS)
-            save_optimizer(optimizer, temporary)
-            self.averaging.save(temporary)
-            scaler = self.accelerator.scaler and self.accelerator.scaler.state_dict()
-            plain = {"step": self.step, "schedule": self.schedule.state_dict(), "scaler": scaler, "random": states}
-            write_json(temporary / _STATES, plain)
-            self.history.write(temporary / _HISTORY)
+        tensors, optimizer_values = split_optimizer(optimizer)
+        model = self.learner.module.state_dict()
+        values = {
+            "step": self.step,
+            "schedule": self.schedule.state_dict(),
+            "scaler": self.accelerator.scaler and self.accelerator.scaler.state_dict(),
+            "random": states,
+            "optimizer": optimizer_values,
+            "history": [dataclasses.asdict(row) for row in self.history.rows],
+        }
+        groups = {"model": model, "optimizer": tensors, **self.averaging.groups()}
+        Checkpoint(self.folder.checkpoint, groups, values).write()
 
     def _restore(self) -> None:
-        checkpoint = self.folder.checkpoints / _LATEST
-        if not checkpoint.is_dir():
+        file = self.folder.checkpoint
+        if not file.is_file():
             return
-        states = read_json(checkpoint / _STATES, keys=("step", "schedule", "scaler", "random"))
-        self.history.read(checkpoint / _HISTORY)
-        load_tensors(self.learner.module, checkpoint / _WEIGHTS)
+        checkpoint = Checkpoint.read(file)
+        fill_model(self.learner.module, checkpoint.group("model"), file)
         if self.is_sharded:
             distributed.fill_shards(self.module, self.learner.module)
-        load_optimizer(self.optimizer, checkpoint)
-        self.averaging.load(checkpoint, self.accelerator.device)
-        with naming_description(checkpoint / _STATES, "the state of a run"):
+        with naming_description(file, "the state of a run"):
+            states = checkpoint.values
+            self.history.rows = [HistoryRow(**row) for row in states["history"]]
+            load_optimizer(self.optimizer, checkpoint.group("optimizer"), states["optimizer"])
+            self.averaging.restore(checkpoint, self.accelerator.device)
             self.schedule.load_state_dict(states["schedule"])
-            if self.accelerator.scaler is not None and states["scaler"] is not None:
-                self.accelerator.scaler.load_state_dict(states["scaler"])
+            if (scaler := states["scaler"]) is not None and self.accelerator.scaler is not None:
+                self.accelerator.scaler.load_state_dict(scaler)
             self.step = self.logged = int(states["step"])
             self.started -= self.history.last.seconds
             set_random_state(states["random"][distributed.process_index() % len(states["random"])])

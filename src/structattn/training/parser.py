@@ -84,7 +84,10 @@ def _train(config: ParserConfig, folder: RunFolder, accelerator: Any) -> Mapping
     optimization = config.optimization or parser_optimization(config.backbone)
     history = fit(
         _ParserLearner(
-            parser.train(), train, dev, functools.partial(parser.save_pretrained, folder.best, storage=config.storage)
+            parser.train(),
+            train,
+            dev,
+            functools.partial(parser.save_pretrained, folder.best, storage=config.storage, card=False),
         ),
         batch_sampler([len(sentence) for sentence in train], optimization, seed=config.seed),
         optimization,

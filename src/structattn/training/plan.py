@@ -100,7 +100,7 @@ def plan_data(
     metrics = task.metrics if name is None else tuple(dict.fromkeys((name, *task.metrics)))
     task = dataclasses.replace(task, max_length=longest, truncation=not data.refuse_longer, metrics=metrics)
     paths = {name: path for name in splits if (path := getattr(data, name)) and not path.startswith(FROM_PYTHON)}
-    starts = {file: read_start(file) for path in paths.values() for file in _list_files(path)}
+    starts = {file: read_start(file, is_recorded=True) for path in paths.values() for file in _list_files(path)}
     formats = {name: data.format or task.recognise_format(path, starts) for name, path in paths.items()}
     return RunPlan(config, task, formats, tuple(starts), examples)
 

@@ -122,6 +122,7 @@ class _TaskLearner:
         self.split = split
         self.folder = folder
         self.batch = batch
+        self.best_rows: list[dict[str, Any]] = []  # the predictions that this process wrote
 
     def loss(self, module: nn.Module, batch: Any) -> Tensor:
         return self.model.loss_of(module(batch), batch)
@@ -136,8 +137,9 @@ class _TaskLearner:
         entropy = tree_entropy(self.model, dev[:_LATENT_EXAMPLES])
 
         def keep() -> None:
-            write_json_lines(self.folder.predictions("dev"), evaluation.rows())
-            self.model.save_pretrained(self.folder.best)
+            self.best_rows = list(evaluation.rows())
+            write_json_lines(self.folder.predictions("dev"), self.best_rows)
+            self.model.save_pretrained(self.folder.best, card=False)
 
         return Measured(evaluation.metrics, {} if entropy is None else {"tree_entropy": entropy}, keep)
 
@@ -180,11 +182,12 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
     batches, batch = prepare_batches(config, model, split.train, accelerator.device)
     with preserved_randomness(), accelerator.autocast():
         _check_memory(model.train(), split.train, batches, accelerator.device)
+    learner = _TaskLearner(model, split, folder, batch)
     with contextlib.ExitStack() as stack:
         if isinstance(batches, BatchesAhead):
             stack.callback(batches.close)
         history = fit(
-            _TaskLearner(model, split, folder, batch),
+            learner,
             batches,
             config.optimization,
             folder=folder,
@@ -193,17 +196,28 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
             clipped=model.parameters(),
             measure_first=source is not None,
         )
+
+    def conclude() -> tuple[Mapping[str, float], dict[str, Any]]:
+        """The metrics on test, and what lies behind those on dev and test."""
+        rows = {"dev": learner.best_rows or list(read_json_lines(folder.predictions("dev")))}
+        metrics: Mapping[str, float] = {}
+        if split.test:
+            metrics, rows["test"] = _test(config, folder, split.test, accelerator.device)
+        return metrics, _report(rows, task)
+
+    test, reports = distributed.from_first(conclude)
     result = RunResult(
         folder.path,
         history.best.metrics,
+        test=test,
         parameters=count_parameters(model),
         seconds=history.last.seconds,
         peak_memory=peak_memory(accelerator.device),
         examples={name: len(part) for name in ("train", "dev", "test") if (part := getattr(split, name))},
         best=dataclasses.asdict(history.best),
+        reports=reports,
     )
-    test = distributed.from_first(lambda: _test(config, folder, split.test, accelerator.device)) if split.test else {}
-    return _describe_result(dataclasses.replace(result, test=test), folder, task)
+    return _describe_result(result, task)
 
 
 def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchSampler, device: torch.device) -> None:
@@ -229,11 +243,14 @@ def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchS
     )
 
 
-def _test(config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device) -> dict[str, float]:
+def _test(
+    config: RunConfig, folder: RunFolder, examples: Sequence[Example], device: torch.device
+) -> tuple[Mapping[str, float], list[dict[str, Any]]]:
     # The folder of a run to resume may come from anyone, so it may name the code of this run and no other.
     evaluation = load(folder.best, trust_code=addresses(config.to_dict())).to(device).evaluate(examples)
-    write_json_lines(folder.predictions("test"), evaluation.rows())
-    return dict(evaluation.metrics)
+    rows = list(evaluation.rows())
+    write_json_lines(folder.predictions("test"), rows)
+    return evaluation.metrics, rows
 
 
 def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, trust_code: bool) -> Mapping[str, Any]:
@@ -246,9 +263,13 @@ def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, t
     for name in plan.task.metrics:
         values = [result.test[name] for result in results]
         metrics |= {name: mean(values), f"{name}_sd": stdev(values)}
-    if distributed.is_first_process():
-        rows = (row for result in results for row in read_json_lines(RunFolder(result.folder).predictions("test")))
+
+    def join() -> dict[str, Any]:
+        files = [RunFolder(result.folder).predictions("test") for result in results]
+        rows = [row for file in files for row in read_json_lines(file)]
         write_json_lines(folder.predictions("test"), rows)
+        return _report({"test": rows}, plan.task)
+
     return _describe_result(
         RunResult(
             folder.path,
@@ -256,22 +277,21 @@ def _cross_validate(plan: RunPlan, folder: RunFolder, _: Any, *, resume: bool, t
             test={name: metrics[name] for name in plan.task.metrics},
             parameters=results[0].parameters,
             seconds=round(sum(result.seconds for result in results), 2),
+            reports=distributed.from_first(join),
         ),
-        folder,
         plan.task,
     )
 
 
-def _describe_result(result: RunResult, folder: RunFolder, task: Task) -> dict[str, Any]:
-    """The content of ``result.json``; what is striking in the reports on the best model is logged."""
+def _describe_result(result: RunResult, task: Task) -> dict[str, Any]:
+    """The content of ``result.json``."""
     values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
-    reports = distributed.from_first(lambda: _report(folder, task))
-    return {"main_metric": task.main_metric.name, **values, "reports": reports}
+    return {"main_metric": task.main_metric.name, **values}
 
 
-def _report(folder: RunFolder, task: Task) -> dict[str, Any]:
-    files = {split: folder.predictions(split) for split in ("dev", "test")}
-    reports = {split: task.report(list(read_json_lines(file))) for split, file in files.items() if file.is_file()}
+def _report(predictions: Mapping[str, Sequence[Mapping[str, Any]]], task: Task) -> dict[str, Any]:
+    """Reports on the predictions of the best model; what is striking in them is logged."""
+    reports = {split: task.report(rows) for split, rows in predictions.items()}
     for split, report in reports.items():
         for note in report.notes:
             LOGGER.warning("warning: %s: %s", split, note)

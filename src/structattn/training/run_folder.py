@@ -5,7 +5,7 @@ config.yaml             the resolved configuration; ``structattn train --config`
 environment.json        versions, device, checksums of the data
 metrics.jsonl           one line per evaluation: step, epoch, training, metrics, values, seconds, is_best
 predictions/dev.jsonl   id, gold, predicted, scores of the best model, texts; ``test.jsonl`` the same
-checkpoints/            the state of the unfinished run
+checkpoint.safetensors  the state of the unfinished run
 best/                   the best model, a Hugging Face folder, with its model card
 plots/                  for pictures
 result.json             the best evaluation, with reports by class; its presence marks the run as finished
@@ -59,7 +59,7 @@ class RunFolder:
         self.config = self.path / "config.yaml"
         self.environment = self.path / "environment.json"
         self.metrics = self.path / "metrics.jsonl"
-        self.checkpoints = self.path / "checkpoints"
+        self.checkpoint = self.path / "checkpoint.safetensors"
         self.best = self.path / "best"
         self.plots = self.path / "plots"
         self.result = self.path / "result.json"
@@ -139,7 +139,7 @@ class RunFolder:
             if not resume:
                 set_content_aside(self.path)
             else:
-                for folder in (self.path, self.checkpoints, self.path / "predictions"):
+                for folder in (self.path, self.path / "predictions"):
                     remove_leftovers(folder)
             try:
                 if not self.is_finished:
@@ -154,7 +154,7 @@ class RunFolder:
                 raise
             finally:
                 settle_content(self.path, stays=self.is_trained)
-            remove(self.checkpoints)
+            remove(self.checkpoint)
 
     @property
     def is_trained(self) -> bool:
@@ -207,6 +207,7 @@ class RunResult:
             torch's tensors there, on a CPU all of it, with Python, torch and the data.
         examples: numbers of examples for training, phrases included, and for each evaluation.
         best: the row of ``metrics.jsonl`` that belongs to the best model.
+        reports: what lies behind the metrics on dev and test, see ``Evaluation.report``, as plain values.
     """
 
     folder: Path
@@ -217,6 +218,7 @@ class RunResult:
     peak_memory: float = 0.0
     examples: Mapping[str, int] = field(default_factory=dict)
     best: Mapping[str, Any] = field(default_factory=dict)
+    reports: Mapping[str, Any] = field(default_factory=dict, repr=False)
 
 
 def read_result(folder: RunFolder) -> RunResult:
