@@ -12,7 +12,7 @@ from torch import Tensor, nn
 
 import structattn as sa
 from structattn.data.readers.formats import find_reader
-from structattn.distributions import StructuredDistribution, distribution
+from structattn.distributions import StructuredDistribution, score_arrays
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.sentence_encoder import NoContext
 from structattn.errors import ParseError
@@ -211,7 +211,7 @@ def test_a_broken_distribution_is_found_out(law: str) -> None:
 
 
 def test_an_option_that_is_not_compared_is_found_out(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(distribution, "are_equal", lambda first, second: True)
+    monkeypatch.setattr(score_arrays, "are_equal", lambda first, second: True)
     with pytest.raises(AssertionError, match="different values of max_distance are compared"):
         DISTRIBUTION_LAWS["shows_and_compares_its_options"](SHORT)
 

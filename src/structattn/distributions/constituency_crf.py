@@ -15,7 +15,6 @@ from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.validation import (
     align_lengths,
     check_integers,
-    check_lengths,
     check_parts,
     check_scores,
     is_missing,
@@ -64,12 +63,7 @@ class ConstituencyCRF(StructuredDistribution):
             raise ValueError(f"ConstituencyCRF: scores of shape {tuple(scores.shape)}: expected (..., n + 1, n + 1)")
         num_words = scores.shape[-1] - 1
         super().__init__(
-            {"scores": scores},
-            lengths=check_lengths(
-                lengths, scores.shape[:-2], num_words=num_words, like=scores, validate_args=validate_args
-            ),
-            axes=((2, 0),),
-            validate_args=validate_args,
+            {"scores": scores}, lengths=lengths, axes=((2, 0),), num_words=num_words, validate_args=validate_args
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape start end"]) -> Int[Tensor, "*shape span 2"]:

@@ -17,7 +17,6 @@ from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.validation import (
     align_lengths,
     check_integers,
-    check_lengths,
     check_parts,
     check_scores,
     is_missing,
@@ -55,12 +54,9 @@ class HeadDistribution(StructuredDistribution):
             layouts = _SQUARE_LAYOUTS if square else ""
             raise ValueError(f"{name}: scores of shape {tuple(scores.shape)}: expected (..., n, n + 1){layouts}")
         self.single_root = single_root
-        num_words = scores.shape[-2]
         super().__init__(
             {"scores": scores},
-            lengths=check_lengths(
-                lengths, scores.shape[:-2], num_words=num_words, like=scores, validate_args=validate_args
-            ),
+            lengths=lengths,
             axes=((2, 1),),
             kernel_options=(int(single_root),),
             validate_args=validate_args,

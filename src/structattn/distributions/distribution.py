@@ -6,21 +6,20 @@ Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwrig
 (exponential families: marginals are the gradient of the log-partition).
 """
 
-import copy
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import torch
-from jaxtyping import Bool, Float, Int, Shaped
+from jaxtyping import Bool, Float, Shaped
 from torch import Generator, Tensor
 from torch.distributions import Distribution, register_kl
 
+from structattn.distributions.large_scores import LargeScores, are_large, at_least_zero
+from structattn.distributions.score_arrays import ScoreArrays
 from structattn.distributions.validation import (
     Structures,
-    are_equal,
-    check_broadcast,
     check_count,
     check_generator,
     check_sample_shape,
@@ -33,14 +32,8 @@ from structattn.kernels.family import Axes, gap
 from structattn.kernels.operators import Operators
 from structattn.kernels.random import make_streams
 
-# Beside scores of this size entropies lose digits, unless what all structures share is subtracted first; and if after
-# that the log-partition is so large, or a surprisal such a share of it, too many are lost.
-_LARGE = 1e5
-_LARGEST_SUM = 1e9
-_NOISE = 1e-9
 
-
-class StructuredDistribution(Distribution, ABC):
+class StructuredDistribution(ScoreArrays, ABC):
     r"""``p(z) = exp(sum_parts z_part score_part - A)`` over the structures ``z`` of a family.
 
     A structure is a 0/1 tensor of *parts*, shaped like the scores; the mean (the marginals) lies between 0 and 1.
@@ -55,9 +48,10 @@ class StructuredDistribution(Distribution, ABC):
     Args:
         arrays: scores of each kind of part, by name, with the batch axes in front unless the batch shares them; the
             first one is shaped like the parts of a structure.
-        lengths: number of words of each sentence.
+        lengths: number of words of each sentence, as a tensor or as lists; all ``num_words`` if None.
         axes: for each array, how many of its last axes are those of the parts, and how many of these form a row in
             which each structure has exactly one part (0 if there are no such rows).
+        num_words: the largest number of words; by default, as many as the first axis of the parts is long.
         kernel_options: numbers that the kernel takes.
         validate_args: whether to check values: of scores and lengths here, of structures later. None checks on the CPU
             only, where nothing has to wait for the values; True also checks on an accelerator. Values are never checked
@@ -77,29 +71,31 @@ class StructuredDistribution(Distribution, ABC):
     _operators: ClassVar[Operators]
     #: What `to_structure` returns, for messages.
     structures: ClassVar[str]
-    # Which arrays all sentences of a batch share.
-    _shared: tuple[bool, ...] = (False,)
 
     def __init__(
         self,
         arrays: dict[str, Float[Tensor, "..."]],
         *,
-        lengths: Int[Tensor, "*batch"],
+        lengths: Tensor | Sequence[int] | int | None = None,
         axes: Axes,
+        num_words: int | None = None,
         kernel_options: Sequence[int] = (),
         validate_args: bool | None = None,
     ) -> None:
-        self._names, scores = tuple(arrays), tuple(arrays.values())
-        self._arrays = scores if torch.is_grad_enabled() else tuple(array.detach() for array in scores)
-        self.lengths = lengths
-        self._axes, self._kernel_options = tuple(axes), tuple(kernel_options)
-        shape, first = scores[0].shape, len(scores[0].shape) - axes[0][0]
-        super().__init__(shape[:first], shape[first:], validate_args=False)
+        super().__init__(
+            arrays,
+            lengths,
+            axes=axes,
+            num_words=num_words,
+            kernel_options=kernel_options,
+            validate_args=validate_args,
+        )
         if validate_args is None and not Distribution._validate_args:
             validate_args = False  # Distribution.set_default_validate_args
         self._checks_values = validate_args
         self._limits: list[tuple[float, float]] = []
-        if should_check_values(validate_args, scores[0]):
+        if should_check_values(validate_args, self._arrays[0]):
+            scores = tuple(arrays.values())
             self._limits = [find_limits(array) for array in scores]
             # One look at the highest score is enough: nan is neither below nor above infinity, and a maximum keeps it.
             if not all(high < math.inf for _, high in self._limits):
@@ -133,25 +129,6 @@ class StructuredDistribution(Distribution, ABC):
         Args:
             structure: integers, as `to_structure` returns them.
         """
-
-    def forbidden_parts(self) -> Sequence[Bool[Tensor, "..."]] | None:
-        """For each array of scores, True where a part is forbidden, whatever its score; None forbids nothing.
-
-        Override this, rather than filling scores with ``-inf``, where the options of a subclass forbid parts. Masks are
-        broadcast against the scores. A forbidden part has no marginal and no gradient, its score is not read, and a
-        structure that uses it has probability zero.
-
-        Example:
-            >>> from structattn.distributions import DependencyCRF
-            >>> class Adjacent(DependencyCRF):
-            ...     def forbidden_parts(self):
-            ...         word = torch.arange(1, self.event_shape[0] + 1).unsqueeze(-1)
-            ...         head = torch.arange(self.event_shape[1])
-            ...         return [(head > 0) & ((word - head).abs() > 1)]
-            >>> [round(kind(torch.zeros(3, 4)).log_count().exp().item()) for kind in (DependencyCRF, Adjacent)]
-            [12, 8]
-        """
-        return None
 
     @property
     def scores(self) -> Float[Tensor, "..."]:
@@ -245,15 +222,14 @@ class StructuredDistribution(Distribution, ABC):
             ValueError: if scores that every structure needs are so large that the others are rounded away beside them;
                 where values are not checked, the entropy is nan. `log_prob` and divergences do the same.
         """
-        is_large = self._is_large()
+        is_large = are_large(self._arrays, self._limits)
         inputs = self._centred_inputs(is_large)
         log_partition, entropy, _ = self._operators.entropy(*inputs)
-        scale = self._find_scale(log_partition, inputs[0]) if is_large else None
-        if scale is not None:
-            lost = ~(scale <= _LARGEST_SUM)
+        if is_large:
+            guard = self._guard(log_partition, inputs[0])
             # A structure without a rival has no entropy, and that no gradient, whatever its score.
-            is_certain = lost & (entropy == 0) & log_partition.isfinite()
-            entropy = self._refuse(entropy.masked_fill(is_certain, 0), lost & ~is_certain)
+            is_certain = (entropy == 0) & log_partition.isfinite()
+            entropy = guard.refuse(entropy.masked_fill(guard.lost & is_certain, 0), is_certain)
         return self._per_item(entropy)
 
     def cross_entropy(self, q: "StructuredDistribution") -> Float[Tensor, "*batch"]:
@@ -292,7 +268,7 @@ class StructuredDistribution(Distribution, ABC):
         )
         if should_check_values(self._checks_values, parts):
             self.support.refuse_invalid(parts, self._explain_invalid)
-        is_large = self._is_large()
+        is_large = are_large(self._arrays, self._limits)
         arrays, lengths, options = self._centred_inputs(is_large)
         log_partition = self._operators.exact_log_partition(arrays, lengths, options).reshape(self._batch_shape)
         scores = [
@@ -305,11 +281,10 @@ class StructuredDistribution(Distribution, ABC):
         ]
         surprisal = gap(self._parts_of_arrays(parts), log_partition, scores, self._axes)
         surprisal = surprisal.masked_fill(log_partition == -torch.inf, torch.inf)
-        scale = self._find_scale(log_partition, arrays) if is_large else None
-        if scale is not None:
-            is_far = (surprisal >= scale * _NOISE) & scale.isfinite()
-            surprisal = self._refuse(surprisal, ~(scale <= _LARGEST_SUM) & ~is_far)
-        return -_at_least_zero(surprisal).to(self.scores.dtype)
+        if is_large:
+            guard = self._guard(log_partition, arrays)
+            surprisal = guard.refuse(surprisal, guard.is_far(surprisal))
+        return -at_least_zero(surprisal).to(self.scores.dtype)
 
     def log_count(self) -> Float[Tensor, "*batch"]:
         """Logarithm of the number of structures that are allowed."""
@@ -318,48 +293,6 @@ class StructuredDistribution(Distribution, ABC):
             allowed = [torch.zeros_like(array).masked_fill(array == -torch.inf, -torch.inf) for array in scores]
             count = self._operators.log_partition([array.double() for array in allowed], lengths, options)
         return self._per_item(count)
-
-    def expand(self, batch_shape: torch.Size | Sequence[int], _instance: Any = None) -> Self:
-        """The same distribution for a larger batch, without copying the scores.
-
-        Args:
-            batch_shape: the new batch shape; the old one must broadcast to it.
-
-        Raises:
-            ValueError: if it does not.
-        """
-        try:
-            shape = torch.Size(batch_shape)
-            fits = torch.broadcast_shapes(self._batch_shape, shape) == shape
-        except (RuntimeError, TypeError):
-            fits = False
-        if not fits:
-            raise ValueError(
-                f"{type(self).__name__} with batch shape {tuple(self._batch_shape)} cannot be expanded to "
-                f"{batch_shape!r}: expected a shape that the batch shape broadcasts to"
-            )
-        return self._with(lambda tensor, axes: tensor.expand(shape + tensor.shape[tensor.dim() - axes :]))
-
-    def __getitem__(self, index: Any) -> Self:
-        """The distribution of some sentences, ``d[0]`` or ``d[1:3]``: an index as for a tensor, of batch axes only."""
-        index = index if isinstance(index, tuple) else (index,)
-        try:
-            self.lengths[index]
-        except (IndexError, TypeError) as error:
-            raise IndexError(
-                f"{type(self).__name__} with batch shape {tuple(self._batch_shape)}, index {index}: {error}"
-            ) from None
-        return self._with(lambda tensor, axes: tensor[(*index, *(slice(None) for _ in range(axes)))])
-
-    def __repr__(self) -> str:
-        arrays = zip((*self._names, "lengths"), (*self._arrays, self.lengths), strict=True)
-        shown = {**dict(arrays), **self._options()}.items()
-        texts = [f"{name}: {value.shape if isinstance(value, Tensor) else value}" for name, value in shown]
-        return f"{type(self).__name__}({', '.join(texts)})"
-
-    def _options(self) -> dict[str, Any]:
-        """The options of the class: its attributes without an underscore."""
-        return {name: value for name, value in vars(self).items() if name[0] != "_" and name != "lengths"}
 
     def _readable_parts(self) -> list[Bool[Tensor, "..."]]:
         """For each array, False where a score is padding, belongs to no part, or is forbidden."""
@@ -375,40 +308,6 @@ class StructuredDistribution(Distribution, ABC):
         value, parts = self._operators.evaluate([scores], lengths, self._kernel_options)
         return value, parts[0]
 
-    def _with(self, change: Callable[[Tensor, int], Tensor]) -> Self:
-        """A copy whose scores and lengths have other batch axes: ``change(tensor, number of axes that stay)``."""
-        new = copy.copy(self)
-        new._arrays = tuple(
-            array if shared else change(array, axes)
-            for array, shared, (axes, _) in zip(self._arrays, self._shared, self._axes, strict=True)
-        )
-        new.lengths = change(self.lengths, 0)
-        new._batch_shape = new.lengths.shape
-        return new
-
-    def _inputs(self, dtype: torch.dtype | None = None) -> tuple[list[Tensor], Tensor, tuple[int, ...]]:
-        """What kernels read: arrays and lengths with one batch axis, in single or double precision; and options."""
-        arrays, forbidden = self._arrays, self.forbidden_parts()
-        if forbidden is not None:
-            masked = zip(arrays, forbidden, strict=True)
-            arrays = tuple(array.masked_fill(mask, -torch.inf) for array, mask in masked)
-        inputs = []
-        for array, shared in zip(arrays, self._shared, strict=True):
-            array = array if shared else self._one_batch_axis(array)
-            precision = dtype or (array.dtype if array.dtype in (torch.float32, torch.float64) else torch.float32)
-            inputs.append(array if array.dtype == precision else array.to(precision))
-        return inputs, self._one_batch_axis(self.lengths), self._kernel_options
-
-    def _is_large(self) -> bool:
-        """Whether a finite score is large; always where that cannot be seen without waiting for it."""
-        if self._limits and all(low > -_LARGE and high < _LARGE for low, high in self._limits):
-            return False
-        if not should_check_values(None, self._arrays[0]):
-            return True
-        finite = (array.detach().masked_fill(array == -torch.inf, 0) for array in self._arrays)
-        limits = [find_limits(array) for array in finite]
-        return not all(low > -_LARGE and high < _LARGE for low, high in limits)  # nan, on padding, is neither
-
     def _centred_inputs(
         self, is_large: bool, dtype: torch.dtype | None = None
     ) -> tuple[list[Tensor], Tensor, tuple[int, ...]]:
@@ -416,54 +315,14 @@ class StructuredDistribution(Distribution, ABC):
         arrays, lengths, options = self._inputs(dtype)
         return self._operators.family.centre(arrays, lengths, options) if is_large else arrays, lengths, options
 
-    def _find_scale(self, log_partition: Tensor, centred: Sequence[Tensor]) -> Float[Tensor, "*batch"] | None:
-        """How large the scores are that structures need, beside which others vanish; None where none is too large."""
-        scale = log_partition.abs()
-        for array in centred:
-            if array[:1].numel():
-                # Scores above zero and below may add up to a small number.
-                scale = scale.maximum(array.detach().flatten(1).amax(1).reshape(scale.shape))
-        checks = should_check_values(self._checks_values, log_partition)
-        if checks and not (~(scale <= _LARGEST_SUM)).any():
-            return None
-        # A log-partition of -inf is that of an empty distribution, or of sums that overflow.
-        is_empty = log_partition == -torch.inf
-        if checks and is_empty.any():
-            is_empty = (self.log_count() == -torch.inf).reshape(is_empty.shape)
-        return scale.masked_fill(is_empty, 0)
-
-    def _refuse(self, values: Tensor, lost: Bool[Tensor, "..."]) -> Tensor:
-        """An error if values are lost; where they are not checked, nan."""
-        if should_check_values(self._checks_values, values) and lost.any():
-            raise ValueError(
-                f"{type(self).__name__}: scores that all structures of an item need are above {_LARGEST_SUM:.0e} in "
-                "magnitude, and others are rounded away beside them: expected -inf to forbid a part, or smaller scores"
-            )
-        return values.masked_fill(lost, torch.nan)
-
-    def _one_batch_axis(self, tensor: Tensor) -> Tensor:
-        # A view costs as much as computing a short sentence, so none is made if there already is one batch axis.
-        if len(self._batch_shape) == 1:
-            return tensor
-        # Flattened, not reshaped: in a graph the size of the batch then stays dynamic.
-        return tensor.flatten(0, len(self._batch_shape) - 1) if self._batch_shape else tensor.unsqueeze(0)
-
-    def _per_item(self, values: Tensor, *sample_shape: int) -> Tensor:
-        """Values of sentences in the shape and dtype that users see."""
-        if sample_shape or len(self._batch_shape) != 1:
-            values = values.reshape((*sample_shape, *self._batch_shape))
-        dtype = self._arrays[0].dtype
-        return values if values.dtype == dtype else values.to(dtype)
-
-    def _per_part(self, parts: Tensor, *sample_shape: int) -> Tensor:
-        """Parts in the shape and dtype that users see."""
-        shape, dtype = torch.Size(sample_shape) + self._batch_shape + self._event_shape, self._arrays[0].dtype
-        parts = parts if parts.shape == shape else parts.reshape(shape)
-        return parts if parts.dtype == dtype else parts.to(dtype)
+    def _guard(self, log_partition: Tensor, centred: Sequence[Tensor]) -> LargeScores:
+        return LargeScores(
+            type(self).__name__, log_partition, centred, self.log_count, validate_args=self._checks_values
+        )
 
     def _compare(self, q: Self, *, less_entropy: bool = False) -> Tensor:
         """The cross-entropy, or the divergence, of an aligned distribution; infinite or zero where one is empty."""
-        is_large = self._is_large() or q._is_large()
+        is_large = are_large(self._arrays, self._limits) or are_large(q._arrays, q._limits)
         # In single or double precision, whichever the more precise of the two needs.
         dtype = torch.promote_types(torch.promote_types(self._arrays[0].dtype, q._arrays[0].dtype), torch.float32)
         p_scores, lengths, options = self._centred_inputs(is_large, dtype)
@@ -473,42 +332,14 @@ class StructuredDistribution(Distribution, ABC):
         q_log_partition = self._operators.exact_log_partition(q_scores, lengths, options)
         assert gap_to_q is not None  # there are values
         if less_entropy:
-            result = _at_least_zero((q_log_partition - p_log_partition) + (gap_to_q - entropy))
+            result = at_least_zero((q_log_partition - p_log_partition) + (gap_to_q - entropy))
         else:
             result = q_log_partition + (gap_to_q - p_log_partition)
         compared = ((self, p_log_partition, p_scores), (q, q_log_partition, q_scores)) if is_large else ()
         for distribution, log_partition, scores in compared:
-            scale = distribution._find_scale(log_partition, scores)
-            result = result if scale is None else distribution._refuse(result, ~(scale <= _LARGEST_SUM))
+            result = distribution._guard(log_partition, scores).refuse(result)
         result = result.masked_fill(q_log_partition == -torch.inf, torch.inf)
         return self._per_item(result.masked_fill(p_log_partition == -torch.inf, 0))
-
-    def _align(self, q: "StructuredDistribution") -> "tuple[Self, Self]":
-        """This distribution and another one over the same arrays of parts; an error if they cannot be compared."""
-        if type(q) is not type(self) or q.event_shape != self.event_shape:
-            parts = f" with parts {tuple(q.event_shape)}" if isinstance(q, Distribution) else ""
-            raise ValueError(
-                f"{type(self).__name__} with parts {tuple(self.event_shape)} cannot be compared with "
-                f"{type(q).__name__}{parts}: expected the same family and shape"
-            )
-        if not are_equal(self._options(), q._options()):
-            raise ValueError(f"{self!r} cannot be compared with {q!r}: expected the same options")
-        p = self
-        if p._batch_shape != q._batch_shape:
-            shape = check_broadcast(
-                p._batch_shape,
-                q._batch_shape,
-                lambda: f"{p!r} cannot be compared with {q!r}: expected batch shapes that broadcast",
-            )
-            p, q = p.expand(shape), q.expand(shape)
-        if should_check_values(None, p.lengths) and not torch.equal(p.lengths, q.lengths):
-            index = tuple((p.lengths != q.lengths).nonzero()[0].tolist())
-            item = f"item {index[0] if len(index) == 1 else index}" if index else "the sentence"
-            raise ValueError(
-                f"{type(self).__name__}: sentences of different lengths cannot be compared: {item} has "
-                f"{int(p.lengths[index])} and {int(q.lengths[index])} words"
-            )
-        return p, q
 
 
 @register_kl(StructuredDistribution, StructuredDistribution)  # type: ignore[untyped-decorator]
@@ -516,11 +347,3 @@ def _kl_divergence(p: StructuredDistribution, q: StructuredDistribution) -> Tens
     """``KL(p || q) = sum_z p(z) (log p(z) - log q(z))``; ``inf`` where ``q`` forbids what ``p`` allows."""
     p, q = p._align(q)
     return p._compare(q, less_entropy=True)
-
-
-def _at_least_zero(values: Tensor) -> Tensor:
-    """Clamp values that rounding has left below zero, but keep their derivatives."""
-    if not values.requires_grad:
-        return values.clamp(min=0)
-    clamped, finite = values.detach().clamp(min=0), values.masked_fill(values.detach().isinf(), 0)
-    return clamped + (finite - finite.detach())

@@ -5,6 +5,7 @@ With these, simple attention is structured attention with another distribution, 
 Reference: Kim et al. (2017), section 2 (softmax) and section 4.2 (sigmoid).
 """
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -18,7 +19,7 @@ from structattn.functional.masked_attention import masked_softmax, very_negative
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class _IndependentRows:
+class _IndependentRows(ABC):
     """Scores of keys, and which keys are allowed."""
 
     scores: Float[Tensor, "*batch key"]
@@ -41,6 +42,26 @@ class _IndependentRows:
     def _possible(self) -> Bool[Tensor, "*batch key"]:
         """Keys that are allowed and whose score does not forbid them."""
         return self.allowed & (self.scores != -torch.inf)
+
+    def sample(
+        self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
+    ) -> Float[Tensor, "*sample_and_batch key"]:
+        """Independent samples.
+
+        Args:
+            sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
+            generator: source of randomness; torch's default generator if None.
+
+        Raises:
+            ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
+        """
+        with torch.no_grad():
+            scores = self.scores.expand(*check_sample_shape(sample_shape), *self.scores.shape)
+            return self._draw(scores, check_generator(generator))
+
+    @abstractmethod
+    def _draw(self, scores: Tensor, generator: Generator | None) -> Tensor:
+        """A sample for each of these scores."""
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(scores: {self.scores.shape}, allowed: {self.allowed.shape})"
@@ -73,23 +94,11 @@ class IndependentChoice(_IndependentRows):
         best = self.scores.masked_fill(forbidden, -torch.inf).argmax(-1, keepdim=True)
         return torch.zeros_like(self.scores).scatter(-1, best, 1.0).masked_fill(forbidden, 0.0)
 
-    def sample(
-        self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
-    ) -> Float[Tensor, "*sample_and_batch key"]:
-        """Independent samples, by the Gumbel-max trick.
-
-        Args:
-            sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
-            generator: source of randomness; torch's default generator if None.
-
-        Raises:
-            ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
-        """
-        with torch.no_grad():
-            scores = self.scores.expand(*check_sample_shape(sample_shape), *self.scores.shape)
-            exponential = torch.empty_like(scores).exponential_(generator=check_generator(generator))
-            perturbed = scores - exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
-            return IndependentChoice(perturbed, self.allowed.expand_as(perturbed)).argmax()
+    def _draw(self, scores: Tensor, generator: Generator | None) -> Tensor:
+        """By the Gumbel-max trick."""
+        exponential = torch.empty_like(scores).exponential_(generator=generator)
+        perturbed = scores - exponential.clamp(min=torch.finfo(scores.dtype).tiny).log()
+        return IndependentChoice(perturbed, self.allowed.expand_as(perturbed)).argmax()
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """Entropy of the choice; zero if none is allowed."""
@@ -122,23 +131,9 @@ class IndependentSelection(_IndependentRows):
         """One where the score is above zero."""
         return ((self.scores > 0) & self.allowed).to(self.scores.dtype)
 
-    def sample(
-        self, sample_shape: torch.Size | Sequence[int] | int = (), generator: Generator | None = None
-    ) -> Float[Tensor, "*sample_and_batch key"]:
-        """Independent samples.
-
-        Args:
-            sample_shape: how many, as in ``torch.distributions``; a number ``n`` is ``(n,)``.
-            generator: source of randomness; torch's default generator if None.
-
-        Raises:
-            ValueError: if ``sample_shape`` is not a shape, or ``generator`` is not a ``torch.Generator``.
-        """
-        with torch.no_grad():
-            probabilities = self.marginals().expand(*check_sample_shape(sample_shape), *self.scores.shape)
-            dtype, device = probabilities.dtype, probabilities.device
-            uniform = torch.rand(probabilities.shape, generator=check_generator(generator), dtype=dtype, device=device)
-            return (uniform < probabilities).to(dtype)
+    def _draw(self, scores: Tensor, generator: Generator | None) -> Tensor:
+        uniform = torch.rand(scores.shape, generator=generator, dtype=scores.dtype, device=scores.device)
+        return (uniform < self.marginals()).to(scores.dtype)
 
     def entropy(self) -> Float[Tensor, "*batch"]:
         """Sum of the entropies of the Bernoulli variables."""

@@ -11,12 +11,12 @@ from typing import ClassVar, Self
 import torch
 from jaxtyping import Bool, Float, Int
 from torch import Generator, Tensor
+from torch.distributions import Distribution
 
 from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.validation import (
     align_lengths,
     check_integers,
-    check_lengths,
     check_parts,
     check_scores,
     is_missing,
@@ -79,7 +79,7 @@ class LinearChainCRF(StructuredDistribution):
         self._shared = (False, one_matrix)
         super().__init__(
             {"unary": unary, "transition": transition},
-            lengths=check_lengths(lengths, unary.shape[:-2], num_words=words, like=unary, validate_args=validate_args),
+            lengths=lengths,
             # A matrix for all positions counts how often each transition is used.
             axes=((2, 1), (2, 0) if one_matrix else (3, 2)),
             validate_args=validate_args,
@@ -153,7 +153,7 @@ class LinearChainCRF(StructuredDistribution):
         chain._arrays, chain._axes, chain._shared = (self.unary, transition), ((2, 1), (3, 2)), (False, False)
         return chain
 
-    def _align(self, q: StructuredDistribution) -> "tuple[Self, Self]":
+    def _align(self, q: Distribution) -> "tuple[Self, Self]":
         p, q = super()._align(q)
         return (p, q) if p._one_matrix == q._one_matrix else (p._per_position(), q._per_position())
 

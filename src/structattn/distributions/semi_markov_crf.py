@@ -14,7 +14,6 @@ from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.validation import (
     align_lengths,
     check_integers,
-    check_lengths,
     check_parts,
     check_scores,
     is_missing,
@@ -64,15 +63,7 @@ class SemiMarkovCRF(StructuredDistribution):
             raise ValueError(
                 f"SemiMarkovCRF: scores of shape {tuple(scores.shape)}: expected (..., n, max_width, states, states)"
             )
-        num_words = scores.shape[-4]
-        super().__init__(
-            {"scores": scores},
-            lengths=check_lengths(
-                lengths, scores.shape[:-4], num_words=num_words, like=scores, validate_args=validate_args
-            ),
-            axes=((4, 0),),
-            validate_args=validate_args,
-        )
+        super().__init__({"scores": scores}, lengths=lengths, axes=((4, 0),), validate_args=validate_args)
 
     def to_structure(self, parts: Float[Tensor, "*shape word width state state"]) -> Int[Tensor, "*shape word 3"]:
         """Segments ``(start, end, label)`` from left to right, half-open, padded with ``(0, 0, 0)``.

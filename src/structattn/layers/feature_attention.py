@@ -13,11 +13,12 @@ from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
 
 from structattn.data import SentenceBatch
-from structattn.functional import masked_softmax, token2token, token2token_weights
+from structattn.functional import token2token, token2token_weights
 from structattn.functional.masked_attention import masked_states
-from structattn.layers.batch_argument import resolve_batch, resolve_mask
+from structattn.layers.batch_argument import resolve_batch
 from structattn.layers.gates import FusionGate
 from structattn.layers.linear import glorot_linear
+from structattn.layers.poolers import ScoredPooling
 from structattn.priors import Backward, Forward, NotSelf, Prior
 
 _DIRECTIONS: dict[str, tuple[type[Prior], dict[str, bool]]] = {
@@ -191,7 +192,7 @@ class DirectionalSelfAttention(nn.Module):
         return masked_states(output, batch.mask), weights
 
 
-class Source2Token(nn.Module):
+class Source2Token(ScoredPooling):
     r"""Feature-wise attention of the whole sentence to its words, which pools them into one vector.
 
     ``f_j = W_b act(W_a x_j + b_a) + b_b``, ``P = softmax_j(f)`` over real words, ``s = sum_j P_j * x_j``
@@ -208,31 +209,11 @@ class Source2Token(nn.Module):
         (torch.Size([2, 300]), 180600)
     """
 
-    weights_axes: ClassVar[str] = "key feature"
-
     def __init__(self, dim: int, *, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.scorer = _scorer(dim, dim, nn.ELU() if activation is None else activation, dropout=dropout)
-
-    def forward(
-        self,
-        states: Float[Tensor, "batch key feature"],
-        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
-        *,
-        need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool the states of each sentence.
-
-        Args:
-            states: states of words or other nodes.
-            mask: which of them are real, or the batch; all if ``None``.
-            need_weights: also return the weights, which sum to one over the real states, feature by feature.
-        """
-        mask = resolve_mask(states, mask, wanted_by=self)
-        return _pool(states, mask, self.scorer, need_weights=need_weights)
+        super().__init__(_scorer(dim, dim, nn.ELU() if activation is None else activation, dropout=dropout))
 
 
-class AdditivePooling(nn.Module):
+class AdditivePooling(ScoredPooling):
     r"""Additive attention with one weight per word, the ancestor of :class:`Source2Token`.
 
     ``s_j = w^T act(W x_j + b)``, ``p = softmax_j(s)`` over real words, output ``sum_j p_j x_j``
@@ -249,22 +230,8 @@ class AdditivePooling(nn.Module):
         (torch.Size([2, 300]), 90600)
     """
 
-    weights_axes: ClassVar[str] = "key feature"
-
     def __init__(self, dim: int, *, activation: nn.Module | None = None, dropout: float = 0.0) -> None:
-        super().__init__()
-        self.scorer = _scorer(dim, 1, nn.ELU() if activation is None else activation, dropout=dropout, bias=False)
-
-    def forward(
-        self,
-        states: Float[Tensor, "batch key feature"],
-        mask: SentenceBatch | Shaped[Tensor, "batch key"] | None = None,
-        *,
-        need_weights: bool = False,
-    ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; the weights repeat over the features. See :class:`Source2Token` for the arguments."""
-        mask = resolve_mask(states, mask, wanted_by=self)
-        return _pool(states, mask, self.scorer, need_weights=need_weights)
+        super().__init__(_scorer(dim, 1, nn.ELU() if activation is None else activation, dropout=dropout, bias=False))
 
 
 def _scorer(dim: int, outputs: int, activation: nn.Module, *, dropout: float, bias: bool = True) -> nn.Sequential:
@@ -275,13 +242,6 @@ def _scorer(dim: int, outputs: int, activation: nn.Module, *, dropout: float, bi
         nn.Dropout(dropout),
         glorot_linear(dim, outputs, bias=bias),
     )
-
-
-def _pool(states: Tensor, mask: Tensor, scorer: nn.Module, *, need_weights: bool) -> tuple[Tensor, Tensor | None]:
-    states = masked_states(states, mask)
-    weights = masked_softmax(scorer(states), mask.unsqueeze(-1), dim=1)
-    vector = (weights * states).sum(1)
-    return vector, weights.expand_as(states) if need_weights else None
 
 
 def _resolve_prior(mask: str | Prior) -> Prior:

@@ -19,29 +19,23 @@ from structattn.layers.batch_argument import resolve_mask
 from structattn.layers.linear import FeedForward
 
 
-class AttentivePooling(nn.Module):
-    r"""Feature-wise attention over the states: ``a = softmax_j(FFN(y_j))``, output ``sum_j a_j * y_j``.
-
-    MS-SAN (arXiv 2012.14642), pooling: the softmax runs over the real states, separately for every feature; the
-    network is a :class:`FeedForward` of the paper's form.
+class ScoredPooling(nn.Module):
+    r"""The weighted mean of the states: ``a = softmax_j(scorer(y_j))``, output ``sum_j a_j * y_j``.
 
     Args:
-        dim: width of the states.
-        hidden: width of the network's hidden layer; as wide as the states if ``None``.
-        dropout: applied to the network's hidden layer.
+        scorer: from states to scores of their features, or of whole states.
 
     Example:
-        >>> pooling = AttentivePooling(4)
-        >>> vector, weights = pooling(torch.ones(1, 2, 4), torch.tensor([[True, False]]), need_weights=True)
-        >>> vector, weights[0, :, 0]
-        (tensor([[1., 1., 1., 1.]], grad_fn=...), tensor([1., 0.], grad_fn=...))
+        >>> vector, weights = ScoredPooling(nn.Linear(4, 1))(torch.ones(1, 2, 4), need_weights=True)
+        >>> vector.shape, weights.shape
+        (torch.Size([1, 4]), torch.Size([1, 2, 4]))
     """
 
     weights_axes: ClassVar[str] = "key feature"
 
-    def __init__(self, dim: int, hidden: int | None = None, *, dropout: float = 0.0) -> None:
+    def __init__(self, scorer: nn.Module) -> None:
         super().__init__()
-        self.scorer = FeedForward(dim, dim if hidden is None else hidden, dropout=dropout)
+        self.scorer = scorer
 
     def forward(
         self,
@@ -60,7 +54,29 @@ class AttentivePooling(nn.Module):
         mask = resolve_mask(states, mask, wanted_by=self)
         states = masked_states(states, mask)
         weights = masked_softmax(self.scorer(states), mask.unsqueeze(-1), dim=1)
-        return (weights * states).sum(1), weights if need_weights else None
+        return (weights * states).sum(1), weights.expand_as(states) if need_weights else None
+
+
+class AttentivePooling(ScoredPooling):
+    r"""Feature-wise attention over the states: ``a = softmax_j(FFN(y_j))``, output ``sum_j a_j * y_j``.
+
+    MS-SAN (arXiv 2012.14642), pooling: the softmax runs over the real states, separately for every feature; the
+    network is a :class:`FeedForward` of the paper's form.
+
+    Args:
+        dim: width of the states.
+        hidden: width of the network's hidden layer; as wide as the states if ``None``.
+        dropout: applied to the network's hidden layer.
+
+    Example:
+        >>> pooling = AttentivePooling(4)
+        >>> vector, weights = pooling(torch.ones(1, 2, 4), torch.tensor([[True, False]]), need_weights=True)
+        >>> vector, weights[0, :, 0]
+        (tensor([[1., 1., 1., 1.]], grad_fn=...), tensor([1., 0.], grad_fn=...))
+    """
+
+    def __init__(self, dim: int, hidden: int | None = None, *, dropout: float = 0.0) -> None:
+        super().__init__(FeedForward(dim, dim if hidden is None else hidden, dropout=dropout))
 
 
 class MaxPooling(nn.Module):
@@ -83,7 +99,7 @@ class MaxPooling(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; of equal values the first one is the winner. See :class:`AttentivePooling` for the arguments."""
+        """Pool; of equal values the first one is the winner. See :class:`ScoredPooling` for the arguments."""
         mask = resolve_mask(states, mask, wanted_by=self)
         vector = masked_max(states, mask)
         if not need_weights:
@@ -110,7 +126,7 @@ class MeanPooling(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool; the weights are equal. See :class:`AttentivePooling` for the arguments."""
+        """Pool; the weights are equal. See :class:`ScoredPooling` for the arguments."""
         mask = resolve_mask(states, mask, wanted_by=self)
         vector = masked_mean(states, mask)
         if not need_weights:
@@ -147,7 +163,7 @@ class Concat(nn.Module):
         *,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch feature"], Float[Tensor, "batch key feature"] | None]:
-        """Pool with each, see :class:`AttentivePooling`; the weights, too, are concatenated along the features."""
+        """Pool with each, see :class:`ScoredPooling`; the weights, too, are concatenated along the features."""
         pooled = [pooler(states, mask, need_weights=need_weights) for pooler in self.poolers]
         vector = torch.cat([vector for vector, _ in pooled], dim=-1)
         weights = [weights for _, weights in pooled if weights is not None]

@@ -46,7 +46,26 @@ class TwoStateChain(nn.Module):
         return Segmentation(LinearChainCRF(unary / temperature, transition / temperature, lengths[:, None]))
 
 
-class SigmoidSelection(nn.Module):
+class _IndependentKeys(nn.Module):
+    """Turns scores into a distribution that knows no order of the keys."""
+
+    distribution: type[IndependentChoice | IndependentSelection]
+
+    def forward(
+        self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
+    ) -> IndependentChoice | IndependentSelection:
+        """A distribution over the keys for each query.
+
+        Args:
+            scores: for each query the scores of the keys.
+            lengths: how many keys of each sentence are real; these come first.
+            temperature: scores are divided by it.
+        """
+        real = torch.arange(scores.shape[-1], device=scores.device) < lengths[:, None, None]
+        return self.distribution(scores / temperature, real.expand_as(scores))
+
+
+class SigmoidSelection(_IndependentKeys):
     """Turns scores into independent Bernoulli variables, a chain without transitions: Kim et al. (2017), section 4.2.
 
     Example:
@@ -54,20 +73,10 @@ class SigmoidSelection(nn.Module):
         tensor([[[0.5000, 0.5000, 0.0000]]])
     """
 
-    def forward(
-        self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
-    ) -> IndependentSelection:
-        """A Bernoulli variable for each query and key.
-
-        Args:
-            scores: for each query the scores of the keys.
-            lengths: how many keys of each sentence are real; these come first.
-            temperature: scores are divided by it.
-        """
-        return IndependentSelection(scores / temperature, _real(lengths, scores))
+    distribution = IndependentSelection
 
 
-class SoftmaxSelection(nn.Module):
+class SoftmaxSelection(_IndependentKeys):
     """Turns scores into the choice of one word: simple attention, Kim et al. (2017), section 2.
 
     Example:
@@ -75,17 +84,7 @@ class SoftmaxSelection(nn.Module):
         tensor([[[0.5000, 0.5000, 0.0000]]])
     """
 
-    def forward(
-        self, scores: Float[Tensor, "batch query key"], lengths: Int[Tensor, " batch"], *, temperature: float
-    ) -> IndependentChoice:
-        """A choice of one key for each query.
-
-        Args:
-            scores: for each query the scores of the keys.
-            lengths: how many keys of each sentence are real; these come first.
-            temperature: scores are divided by it.
-        """
-        return IndependentChoice(scores / temperature, _real(lengths, scores))
+    distribution = IndependentChoice
 
 
 class SegmentationScorer(Scorer):
@@ -183,8 +182,3 @@ class SelectionReader(Reader):
         weights = parts if mask is None else parts.masked_fill(~mask.unsqueeze(-1), 0.0)
         weights = normalised(weights, self.total)
         return weights @ values, weights.unsqueeze(1)
-
-
-def _real(lengths: Tensor, scores: Tensor) -> Tensor:
-    real = torch.arange(scores.shape[-1], device=scores.device) < lengths[:, None, None]
-    return real.expand_as(scores)

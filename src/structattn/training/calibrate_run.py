@@ -15,10 +15,10 @@ from structattn.data.model_config import MODEL, find_whole_model
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json, write_json
 from structattn.files.markdown import escape_markdown, format_table
+from structattn.files.text import checksum
 from structattn.tasks import TaskModel
 from structattn.tasks.calibration import Calibration, Reliability, fit_temperature, measure_reliability, temper
 from structattn.training.examples import Data, name_source, read_labelled
-from structattn.training.execution import checksum
 from structattn.training.models import load_task_model
 from structattn.training.run_config import DataConfig
 from structattn.training.run_data import inherit_data_config, read_run_examples
