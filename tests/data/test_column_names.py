@@ -9,6 +9,7 @@ from structattn.cli import main
 from structattn.data.readers.fields import Columns, Location
 from structattn.data.readers.formats import describe_columns, read_examples
 from structattn.errors import ParseError
+from structattn.files.text import read_start
 
 WHERE = Location("table.csv", 1)
 
@@ -64,6 +65,7 @@ def test_columns_that_were_guessed_are_described(
     (tmp_path / name).write_text(content, encoding="utf-8")
     format = "csv" if name.endswith("csv") else "json"
     assert describe_columns(str(tmp_path / name), format, columns) == expected
+    assert describe_columns(str(tmp_path / name), format, columns, read_start(tmp_path / name)) == expected
     assert len(list(read_examples(tmp_path / name, **columns))) == 1
 
 

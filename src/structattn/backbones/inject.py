@@ -10,10 +10,7 @@ from torch import Tensor, nn
 from structattn.backbones.attention_modules import ATTENTION_CLASSES, attention_modules
 from structattn.backbones.backbone import PretrainedBackbone
 from structattn.backbones.backbone_embedding import BackboneEmbedding, require_last_layer
-from structattn.backbones.injection import (
-    IMPLEMENTATIONS,
-    InjectedModel,
-)
+from structattn.backbones.injection import IMPLEMENTATIONS, InjectedModel
 from structattn.data import SubwordBatch
 from structattn.encoders.head_layout import PAPER_HEADS, heads_prior, parse_heads
 from structattn.encoders.sentence_encoder import SentenceEncoder

@@ -27,6 +27,7 @@ MAX_LINE = 5_000_000
 """Bytes of one line; also of one JSON file that this library has written itself."""
 MAX_FILE = 100_000_000
 """Bytes, unpacked, of a file that is read as a whole, such as a vocabulary."""
+_FIRST_LINES = 20
 MAX_BLANK_LINES = 1_000_000
 """Lines without any text that follow each other."""
 MAX_WORDS = 100_000
@@ -80,10 +81,15 @@ def _split_lines(stream: io.BufferedReader | gzip.GzipFile, source: Source) -> I
 
 
 class FileStart(NamedTuple):
-    """How a file begins: whether it is Parquet, and its first line that is not blank, ``None`` without any."""
+    """How a file begins: whether it is Parquet, and otherwise its first lines."""
 
     is_parquet: bool
-    line: str | None
+    lines: tuple[str, ...] = ()
+
+    @property
+    def line(self) -> str | None:
+        """The first line that is not blank, ``None`` without any."""
+        return next((line for line in self.lines if line.strip()), None)
 
 
 def read_start(path: str | os.PathLike[str], *, is_recorded: bool = False) -> FileStart:
@@ -92,15 +98,17 @@ def read_start(path: str | os.PathLike[str], *, is_recorded: bool = False) -> Fi
     Whoever records the ``checksum`` of the file later says so, and it is read only once for both.
     """
     with open_bytes(path) as stream, _naming_gzip(path):
-        if stream.peek(4)[:4] == _PARQUET_MAGIC:
-            start = FileStart(True, None)
-        else:
-            start = FileStart(False, next((line for _, line in _split_lines(stream, path) if line.strip()), None))
+        lines: list[str] = []
+        is_parquet = stream.peek(4)[:4] == _PARQUET_MAGIC
+        for _, line in () if is_parquet else _split_lines(stream, path):
+            lines.append(line)
+            if len(lines) >= _FIRST_LINES and line.strip():
+                break
         if is_recorded and not is_remote(path):
             raw = cast(io.BufferedReader, stream.fileobj if isinstance(stream, gzip.GzipFile) else stream)
             raw.seek(0)
             _CHECKSUMS[_version(path)] = hashlib.file_digest(raw, "sha256").hexdigest()
-    return start
+    return FileStart(is_parquet, tuple(lines))
 
 
 def checksum(path: str | os.PathLike[str]) -> str:

@@ -103,7 +103,7 @@ def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:
         path = getattr(data, name) if name in plan.formats else None
         facts = [
             format,
-            "" if path is None else describe_columns(path, format, data.columns),
+            "" if path is None else describe_columns(path, format, data.columns, plan.starts.get(list_files(path)[0])),
             f"held out {way}" if is_held_out else "",
         ]
         summary = summarise(

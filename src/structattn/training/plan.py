@@ -11,7 +11,7 @@ from structattn.data import Example
 from structattn.data.model_config import check_folders
 from structattn.data.readers.formats import check_format, list_files
 from structattn.errors import ConfigError, ParseError
-from structattn.files.text import check_readable, is_pipe, read_start
+from structattn.files.text import FileStart, check_readable, is_pipe, read_start
 from structattn.tasks import Task
 from structattn.tasks.task_table import DECODERS, TASKS, ModelKind, find_model_kind
 from structattn.training.run_config import FROM_PYTHON, DataConfig, RunConfig, load_config
@@ -27,7 +27,8 @@ _READING = ("parser", "lowercase", "trees", "unary", "tree_seed")
 class RunPlan:
     """A run that can be carried out, as far as can be said before its data are read.
 
-    ``formats`` and ``examples`` (from Python, in place of files) are by split; ``files`` are all that it reads.
+    ``formats`` and ``examples`` (from Python, in place of files) are by split; ``files`` are all that it reads, and
+    ``starts`` how those of examples begin.
     """
 
     config: RunConfig
@@ -35,6 +36,7 @@ class RunPlan:
     formats: Mapping[str, str] = field(default_factory=dict)
     files: tuple[str, ...] = ()
     examples: Mapping[str, Sequence[Example]] | None = None
+    starts: Mapping[str, FileStart] = field(default_factory=dict)
 
     @property
     def stratify(self) -> bool:
@@ -102,7 +104,7 @@ def plan_data(
     paths = {name: path for name in splits if (path := getattr(data, name)) and not path.startswith(FROM_PYTHON)}
     starts = {file: read_start(file, is_recorded=True) for path in paths.values() for file in _list_files(path)}
     formats = {name: data.format or task.recognise_format(path, starts) for name, path in paths.items()}
-    return RunPlan(config, task, formats, tuple(starts), examples)
+    return RunPlan(config, task, formats, tuple(starts), examples, starts)
 
 
 def check_continued(folder: RunFolder, config: RunConfig | None = None) -> None:

@@ -3,6 +3,7 @@
 import dataclasses
 import glob
 import inspect
+import io
 import itertools
 import os
 import re
@@ -265,8 +266,11 @@ def _parse_keys(line: str) -> set[str]:
         return set()
 
 
-def describe_columns(path: str, format: str, columns: Mapping[str, Any]) -> str:
-    """Which columns of a table or of JSON were found by their usual names; nothing where all are given."""
+def describe_columns(path: str, format: str, columns: Mapping[str, Any], start: FileStart | None = None) -> str:
+    """Which columns of a table or of JSON were found by their usual names; nothing where all are given.
+
+    A table is not read again if ``start`` is given.
+    """
     from structattn.data.readers.delimited_tables import read_table
     from structattn.data.readers.fields import Columns
     from structattn.data.readers.json_records import read_json_records
@@ -276,7 +280,10 @@ def describe_columns(path: str, format: str, columns: Mapping[str, Any]) -> str:
     if read is None or is_pipe(path):
         return ""
     given = Columns.from_options(**columns)
-    first = next(read(match_files(path)[0], given), None)
+    source: Source = match_files(path)[0]
+    if start is not None and read is read_table:
+        source = io.StringIO("\n".join(start.lines))
+    first = next(read(source, given), None)
     return "" if first is None else first.columns.describe(given)
 
 
