@@ -12,6 +12,7 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -236,7 +237,27 @@ def test_trees_and_attention(server: ModelServer) -> None:
     (look,) = found["looks"]
     assert (status, look["sentences"][0]["words"]) == (200, ["fine", "film"])
     assert look["maps"]
-    assert send(server, "/health", method="GET") == (200, {"status": "ok", "task": "sentiment", "parser": "en"})
+    status, about = send(server, "/health", method="GET")
+    assert (status, [about[name] for name in ("status", "task", "parser", "model")]) == (
+        200,
+        ["ok", "sentiment", "en", "model"],
+    )
+
+
+def test_counts_are_text_that_prometheus_reads_and_answers_name_the_model(server: ModelServer) -> None:
+    before = server._requests["/predict", 200], server._requests["/predict", 400]
+    send(server, "/predict", {"texts": ["fine film"]})
+    send(server, "/predict", {"texts": []})
+    with urllib.request.urlopen(f"{server.url}/metrics") as reply:
+        text, headers = reply.read().decode(), reply.headers
+    assert headers["Content-Type"].startswith("text/plain; version=0.0.4")
+    assert headers["X-Model"] == f"model@{server.service.version}"
+    lines = text.splitlines()
+    assert f'structattn_requests_total{{path="/predict",status="200"}} {before[0] + 1}' in lines
+    assert f'structattn_requests_total{{path="/predict",status="400"}} {before[1] + 1}' in lines
+    assert "structattn_waiting_texts 0" in lines
+    sample = re.compile(r'structattn_\w+(\{\w+="[^"]*"(,\w+="[^"]*")*\})? [\d.]+')
+    assert all(line.startswith("# TYPE structattn_") or sample.fullmatch(line) for line in lines)
 
 
 REFUSED = {

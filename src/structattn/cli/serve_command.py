@@ -11,6 +11,7 @@ from structattn.errors import ConfigError
 from structattn.http.token_server import read_token
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser
+from structattn.training.run_folder import RunFolder
 
 LOGGER = logging.getLogger("structattn.cli")
 
@@ -69,6 +70,7 @@ def command(
         max_batch=max_batch,
         max_wait=max_wait / 1000,
         capacity=capacity,
+        name=RunFolder(run).path.resolve().name,
     )
     with ModelServer(service, host=host, port=port, token=token) as server:
         # From another thread: shutdown waits until this one has stopped serving.

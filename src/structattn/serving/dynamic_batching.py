@@ -89,6 +89,9 @@ class Batcher:
             for job, error in zip(jobs, errors, strict=True)
         ]
 
+    def __len__(self) -> int:
+        return len(self._jobs)
+
     def close(self) -> None:
         """Accept no more items, and wait until those already accepted are processed."""
         with self._changed:

@@ -3,13 +3,19 @@
 Input is checked, and output is plain JSON: predictions, trees and attention.
 """
 
+import json
 import logging
 import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from http import HTTPStatus
 from typing import Any, NamedTuple
+from urllib.parse import quote
 
+from structattn import __version__
 from structattn.data import Example
+from structattn.data.tensors import checksum
 from structattn.errors import ConfigError, StructAttnError, shown
 from structattn.explorer.protocol import MOST_CHARACTERS, check_length, sentence_to_json
 from structattn.explorer.reply_records import answer_to_json, look_to_json
@@ -53,6 +59,7 @@ class ModelService:
             form the next one in any case.
         capacity: maximum number of waiting texts.
         max_words: maximum number of words in one request.
+        name: name of the model in answers.
         max_seconds: a request that is not answered within these seconds is dropped, with an ``OverloadError``.
 
     Raises:
@@ -82,11 +89,13 @@ class ModelService:
         capacity: int = 256,
         max_words: int = MOST_WORDS_OF_A_REQUEST,
         max_seconds: float = MOST_SECONDS,
+        name: str = "model",
     ) -> None:
         if max_words < 1 or not 0 < max_seconds <= threading.TIMEOUT_MAX:
             raise ConfigError(f"expected at least one word and some seconds, got {max_words} and {max_seconds}")
         self.max_words, self.max_seconds = max_words, max_seconds
         self.model = model
+        self.name, self.version = name, checksum(model.state_dict())[:12]
         self.parser = parser
         self.hardware = Hardware("cpu") if hardware is None else hardware
         self._questions = {
@@ -105,7 +114,13 @@ class ModelService:
     @property
     def about(self) -> dict[str, Any]:
         """The state of the service."""
-        return {"status": "ok", "task": self.model.task.name, "parser": self.parser.name}
+        names = {"model": self.name, "version": self.version, "structattn": __version__}
+        return {"status": "ok", "task": self.model.task.name, "parser": self.parser.name, **names}
+
+    @property
+    def waiting(self) -> int:
+        """The number of texts that wait for a batch."""
+        return len(self._batches)
 
     def answer(self, path: str, request: Mapping[str, Any]) -> dict[str, Any]:
         """The answer to a request.
@@ -237,9 +252,13 @@ class ModelServer(TokenServer):
         token: str | None = None,
         limits: Limits | None = None,
     ) -> None:
-        methods = {"/health": "GET", **dict.fromkeys(service.paths, "POST")}
-        super().__init__(methods, host=host, port=port, token=token, limits=limits)
+        methods = {"/health": "GET", "/metrics": "GET", **dict.fromkeys(service.paths, "POST")}
+        headers = {"X-Model": quote(f"{service.name}@{service.version}", safe="@")}
+        super().__init__(methods, host=host, port=port, token=token, limits=limits, headers=headers)
         self.service = service
+        self._requests = Counter[tuple[str, int]]()
+        self._seconds = dict.fromkeys(service.paths, 0.0)
+        self._counting = threading.Lock()
 
     @property
     def url(self) -> str:
@@ -247,12 +266,14 @@ class ModelServer(TokenServer):
         return f"http://{self.host}:{self.server_port}"
 
     def get(self, path: str, token: str) -> Reply:
-        """The state of the service.
+        """The state of the service, or its counts as Prometheus reads them.
 
         Args:
-            path: ``/health``.
+            path: ``/health`` or ``/metrics``.
             token: not needed.
         """
+        if path == "/metrics":
+            return Reply(HTTPStatus.OK, self._describe_counts().encode(), "text/plain; version=0.0.4; charset=utf-8")
         return Reply(HTTPStatus.OK, as_json(self.service.about))
 
     def post(self, path: str, body: bytes) -> Reply:
@@ -262,7 +283,29 @@ class ModelServer(TokenServer):
             path: one of the service's ``paths``.
             body: JSON.
         """
-        return reply_to(self.service, path, body)
+        begun = time.monotonic()
+        reply = reply_to(self.service, path, body)
+        with self._counting:
+            self._requests[path, int(reply.status)] += 1
+            self._seconds[path] += time.monotonic() - begun
+        return reply
+
+    def _describe_counts(self) -> str:
+        with self._counting:
+            requests = [f'{{path="{path}",status="{status}"}} {n}' for (path, status), n in self._requests.items()]
+            seconds = [f'{{path="{path}"}} {total:.6f}' for path, total in self._seconds.items()]
+        about = self.service.about
+        names = ",".join(f"{key}={json.dumps(about[key])}" for key in ("model", "version", "task"))
+        families = {
+            ("requests_total", "counter"): requests,
+            ("request_seconds_total", "counter"): seconds,
+            ("waiting_texts", "gauge"): [f" {self.service.waiting}"],
+            ("model_info", "gauge"): [f"{{{names}}} 1"],
+        }
+        return "".join(
+            f"# TYPE structattn_{name} {kind}\n" + "".join(f"structattn_{name}{sample}\n" for sample in samples)
+            for (name, kind), samples in families.items()
+        )
 
     def stop(self) -> None:
         """Answer the requests already received and refuse others; call it when ``serve_forever`` has returned."""
