@@ -115,6 +115,7 @@ def _describe(task: "Task") -> str:
     if task.answer in _ANSWERS:
         classes = _ANSWERS[task.answer]
     answer = f"a score from {scores[0]:g} to {scores[1]:g}" if scores else classes
+    answer = "a score as in the training data" if task.fits_range else answer
     sentences = "one sentence" if task.arity == 1 else "two sentences"
     return f"{sentences}; {answer}; format {task.fallback_format or 'as the file says'}; {', '.join(task.metrics)}"
 

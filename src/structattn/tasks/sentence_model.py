@@ -329,8 +329,10 @@ class SentenceModel(TaskModel):
 
     def _target(self, examples: Sequence[Example]) -> Float[Tensor, "batch label"]:
         if self.task.score_range is not None:
-            low = self.task.score_range[0]
+            low, high = self.task.score_range
             scores = [low if example.label is None else float(example.label) for example in examples]
+            if self.task.fits_range:  # the nearest score that the model can answer
+                scores = [min(max(score, low), high) for score in scores]
             unlabelled = torch.tensor([example.label is None for example in examples])
             return score_targets(scores, self.task.score_range).masked_fill(unlabelled[:, None], 0.0)
         target = torch.zeros(len(examples), len(self.labels))

@@ -38,6 +38,7 @@ class Task:
         labels: the classes; ``None`` takes them from the training data.
         score_range: for regression, the lowest and highest score; the model predicts a distribution over the whole
             numbers between them (Tai et al. 2015, section 4.2).
+        fits_range: whether ``score_range`` stands for that of the training scores, beyond which a model cannot answer.
         relabel: new names for the labels of the file; ``None`` drops the example. Labels not named are kept.
         relabel_in_other_formats: the same for sentences without a phrase tree in formats other than
             ``fallback_format``, where labels may mean something else. As ``relabel`` if ``None``.
@@ -71,6 +72,7 @@ class Task:
     combine: str = "single"
     labels: tuple[str, ...] | None = None
     score_range: tuple[float, float] | None = None
+    fits_range: bool = False
     relabel: Mapping[str, str | None] = field(default_factory=dict)
     relabel_in_other_formats: Mapping[str, str | None] | None = None
     metrics: tuple[str, ...] = ("accuracy", "macro_f1")
@@ -216,7 +218,7 @@ class Task:
             elif label is not None and isinstance(label, str) == self.is_regression:
                 kind = "a score" if self.is_regression else "a label"
                 raise ConfigError(f"task {self.name!r} expects {kind}, {description} has {label!r}")
-            if self.score_range is not None and isinstance(label, float):
+            if self.score_range is not None and isinstance(label, float) and not self.fits_range:
                 low, high = self.score_range
                 if not low <= label <= high:
                     raise ConfigError(

@@ -4,7 +4,7 @@ The code behind these names is imported only when it is needed to build them.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from structattn.encoders.encoder_table import check_encoder
@@ -29,10 +29,15 @@ SENTIMENT = Task("sentiment", labels=("negative", "positive"), relabel=_TWO_CLAS
 #: Pairs of sentences with labels of any kind.
 PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_absolute", stratify=True)
 
+#: Scores in a column of numbers, in the range of the training data.
+REGRESSION = Task("regression", score_range=(0.0, 1.0), fits_range=True, metrics=_SIMILARITY)
+
 _TASKS = (
     CLASSIFICATION,
     SENTIMENT,
     PAIR_CLASSIFICATION,
+    REGRESSION,
+    replace(REGRESSION, name="pair_regression", arity=2, combine="tai"),
     Task("sst5", fallback_format="sst", labels=("0", "1", "2", "3", "4")),
     Task(
         "sst2",

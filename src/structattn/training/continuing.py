@@ -20,7 +20,9 @@ def extend_classes(plan: RunPlan, source: TaskModel, split: Split) -> RunPlan:
     """The plan with the classes of the run, in their order, and then those that are new in the training data."""
     if plan.task.answer == "text":
         raise ConfigError(f"continued: task {plan.task.name!r} is answered with text; --init takes its encoder alone")
-    if not source.labels or plan.task.is_regression:
+    if plan.task.is_regression:
+        return dataclasses.replace(plan, task=dataclasses.replace(plan.task, score_range=source.task.score_range))
+    if not source.labels:
         return plan
     labels = [str(example.label) for example in split.train]
     present = {tag for label in labels for tag in label.split()} if plan.task.answer == "tags" else set(labels)

@@ -3,6 +3,7 @@
 import dataclasses
 import functools
 import itertools
+import math
 import os
 from collections import Counter
 from collections.abc import Container, Iterable, Iterator, Sequence
@@ -36,6 +37,8 @@ Data = Source | Iterable[Any]
 _SPLIT_SEED = 0
 # Figures on fewer examples of a class than this say little about it.
 _FEW = 10
+# As many classes has a model of scores, one for each whole number.
+_MOST_SCORES = 100
 
 
 @dataclass(frozen=True)
@@ -85,6 +88,20 @@ def read_split(plan: RunPlan) -> Split:
             task.labels_of(learnt)
             learnt = _weigh(learnt, data.class_weights)
     return Split(learnt, train, dev, test)
+
+
+def fit_range(plan: RunPlan, split: Split) -> RunPlan:
+    """The plan with the whole numbers around the training scores as their range, for a task that has it from there."""
+    task = plan.task
+    if not task.fits_range:
+        return plan
+    scores = [float(example.label or 0.0) for example in split.train]
+    low, high = math.floor(min(scores)), math.ceil(max(scores))
+    if min(scores) == max(scores) or high - low > _MOST_SCORES:
+        span = f"the training scores are {min(scores):g} to {max(scores):g}"
+        hint = f"expected different ones that span at most {_MOST_SCORES}; rescale the column, for example to 0 to 10"
+        raise ConfigError(f"{name_source(plan.config.data.train or '')}: task {task.name!r}: {span}, {hint}")
+    return dataclasses.replace(plan, task=dataclasses.replace(task, score_range=(float(low), float(high))))
 
 
 def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:

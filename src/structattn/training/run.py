@@ -24,7 +24,7 @@ from structattn.training import distributed
 from structattn.training.batches import BatchesAhead, prepare_batches
 from structattn.training.checkpoint import preserved_randomness, set_seed
 from structattn.training.continuing import extend_classes, take_over
-from structattn.training.examples import Split, read_split, summarise_split
+from structattn.training.examples import Split, fit_range, read_split, summarise_split
 from structattn.training.execution import carry_out, peak_memory
 from structattn.training.loop import BATCH_OPTIONS, Measured, fit
 from structattn.training.models import load, load_task_model
@@ -163,7 +163,9 @@ def tree_entropy(model: TaskModel, examples: Sequence[Example], *, batch_size: i
 def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bool) -> Mapping[str, Any]:
     config, task = plan.config, plan.task
     split, source = read_split(plan), None
-    if config.continued is not None:
+    if config.continued is None:
+        plan = fit_range(plan, split)
+    else:
         source = load_task_model(config.continued, trust_code=trust_code)
         plan = extend_classes(plan, source, split)
     split, find_trees = find_missing_trees(plan, split)

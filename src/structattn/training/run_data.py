@@ -138,8 +138,8 @@ def inherit_config(run: str | os.PathLike[str], source: Data = "") -> dict[str, 
     for name in ("dev", "test"):
         if str(data[name]).startswith(FROM_PYTHON):
             data[name] = None
-    if _are_tuples(source):
-        data |= dict.fromkeys(_COLUMNS)
+    if _are_tuples(source):  # then columns have no names, which the files of the run need
+        data |= dict.fromkeys((*_COLUMNS, "dev", "test"))
     for name in ("init", "out", "seed", "folds", "fold", "report_to"):
         del values[name]
     return {**values, "continued": os.fspath(run), "data": data}
