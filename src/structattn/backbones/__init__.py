@@ -22,6 +22,7 @@ if TYPE_CHECKING:
         HydraModelForSequenceClassification,
         HydraModelForTokenClassification,
     )
+    from structattn.backbones.word_scoring import word_surprisals
 
 __all__ = [
     "BackboneEmbedding",
@@ -46,6 +47,7 @@ __all__ = [
     "relation_loss",
     "relation_targets",
     "text_state",
+    "word_surprisals",
 ]
 
 load_lazily(__name__)

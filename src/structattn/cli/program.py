@@ -36,6 +36,7 @@ COMMANDS = {
     "serve": "serve a trained run over HTTP: predictions, trees and attention as JSON",
     "plot": "draw the attention of a trained run on one sentence: SVG, PNG, PDF or one HTML page",
     "phrases": "measure how much of a trained model's attention goes to phrases, against uniform attention",
+    "score": "score words by a causal language model: surprisal, perplexity, minimal pairs",
     "convert": "convert treebanks and examples between Parquet, JSON lines, CoNLL-U and brackets",
     "parse": "parse raw text into CoNLL-U, by a parser of your choice",
     "parser train": "train a dependency parser of your own on a treebank",
