@@ -428,6 +428,39 @@ def test_faults_in_a_file_of_rows(place: Place, entries: object, message: str) -
     assert "rows.yaml" in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "value", [None, "", "x", True, 3, math.nan, [], [1], {}, {"a": 1}, {"a": {3: 1}}, {3: {}}], ids=repr
+)
+def test_every_value_of_every_key_of_a_row(place: Place, value: object) -> None:
+    keys = (
+        "command",
+        "preset",
+        "like",
+        "seeds",
+        "arguments",
+        "options",
+        "encoders",
+        "variants",
+        "writes",
+        "space",
+        "tuned",
+    )
+    train = {"command": "train", "options": {"task": "trec", "encoder": "disan"}}
+    files: list[object] = [value, {"x": value}, {value if isinstance(value, str | int) else "y": train}]
+    files += [{"x": {**train, key: value}} for key in keys]
+    files += [
+        {"x": {**train, "options": {**train["options"], name: value}}} for name in ("data", "optimization.epochs", "")
+    ]  # type: ignore[dict-item]
+    for entries in files:
+        place.write(entries)
+        try:
+            for row in place.rows():
+                row.words()
+                assert row.digest
+        except ConfigError as error:
+            assert "\n" not in str(error)  # noqa: PT017 - there need not be an error
+
+
 def test_faults_of_whoever_asks(place: Place) -> None:
     with pytest.raises(ConfigError, match="no paper and no file of rows; known: mine"):
         read_rows("yours", papers=place.path / "papers")

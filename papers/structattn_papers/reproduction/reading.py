@@ -30,7 +30,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, shown
 from structattn.files.json_yaml import read_json_lines, read_yaml
 from structattn.options.checking import parse_seeds, suggest
 from structattn_papers.reproduction.rows import COMMANDS, Row
@@ -39,8 +39,12 @@ ROWS = "rows.yaml"
 MAX_VALUES = 20_000
 """Maximum number of values in a file of rows or of published figures."""
 
-_KEYS = {
-    *("command", "preset", "like", "encoders", "variants", "arguments", "options", "seeds", "writes", "space", "tuned")
+# What an entry may have: the kind of each value, and of what it contains.
+_KEYS: dict[str, tuple[str, Any]] = {
+    **dict.fromkeys(("command", "preset", "like", "writes", "space", "tuned"), ("a text", str)),
+    "seeds": ("seeds such as 1..5", (str, int)),
+    "arguments": ("a list of texts", list),
+    **dict.fromkeys(("options", "encoders", "variants"), ("names and values", dict)),
 }
 
 
@@ -62,8 +66,8 @@ def read_rows(paper: str | os.PathLike[str], *, papers: str | os.PathLike[str] =
     entries = read_yaml(file, max_values=MAX_VALUES)
     found: dict[str, Row] = {}
     for name, entry in entries.items():
-        if not isinstance(entry, Mapping):
-            raise ConfigError(f"{file}: {name}: expected keys and values, got {entry!r}")
+        if not isinstance(name, str) or not isinstance(entry, Mapping):
+            raise ConfigError(f"{file}: {name}: expected keys and values, got {shown(entry)}")
         for row in _rows(file, name, _inherited(file, entries, name)):
             found[row.name] = row
     found = {name: _chosen(row, found, file) for name, row in found.items()}
@@ -137,12 +141,22 @@ def parse_places(text: str) -> dict[str, str]:
 def _inherited(file: Path, entries: Mapping[str, Any], name: str, seen: Sequence[str] = ()) -> dict[str, Any]:
     """An entry with what it takes from the entry that it is ``like``; its own options take precedence."""
     entry = dict(entries[name])
-    if unknown := [key for key in entry if key not in _KEYS]:
-        raise ConfigError(f"{file}: {name}: unknown key {unknown[0]!r}{suggest(unknown[0], _KEYS)}")
+    for key, value in entry.items():
+        if key not in _KEYS:
+            raise ConfigError(f"{file}: {name}: unknown key {key!r}{suggest(str(key), _KEYS)}")
+        expected, kind = _KEYS[key]
+        inner = value if isinstance(value, list) else [*value] if isinstance(value, dict) else []
+        if not isinstance(value, kind) or isinstance(value, bool) or not all(isinstance(each, str) for each in inner):
+            raise ConfigError(f"{file}: {name}: {key}: expected {expected}, got {shown(value)}")
+        if key in ("encoders", "variants"):
+            for variant, options in value.items():
+                if options is not None and not (isinstance(options, dict) and all(isinstance(k, str) for k in options)):
+                    where = f"{file}: {name}: {key}: {variant}"
+                    raise ConfigError(f"{where}: expected names and values of options, got {shown(options)}")
     if "like" not in entry:
         return entry
     other = entry.pop("like")
-    if other not in entries or other in (name, *seen):
+    if not isinstance(entries.get(other), Mapping) or other in (name, *seen):
         raise ConfigError(f"{file}: {name}: like {other!r}: expected the name of another row")
     first = _inherited(file, entries, other, (*seen, name))
     return {**first, **entry, "options": {**first.get("options", {}), **entry.get("options", {})}}

@@ -129,7 +129,10 @@ class Row:
             *sections, last = name.split(".")
             place = given
             for section in sections:
-                place[section] = dict(place.get(section) or {})
+                inner = place.get(section)
+                if not isinstance(inner, Mapping | None):
+                    raise ConfigError(f"{self}: {name}: expected {section} with keys and values, got {inner!r}")
+                place[section] = dict(inner or {})
                 place = place[section]
             place[last] = value
         kind = self._kind

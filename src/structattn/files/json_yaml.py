@@ -1,6 +1,7 @@
 """JSON and YAML files. They may be untrusted: only plain values of limited size and depth are read."""
 
 import contextlib
+import functools
 import json
 import os
 from collections.abc import Iterable, Iterator, Mapping
@@ -124,7 +125,7 @@ def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES
     import yaml
 
     try:
-        loader = yaml.SafeLoader(_yaml_text(path, max_values))
+        loader = _yaml_loader()(_yaml_text(path, max_values))
         root = loader.get_single_node()
         _check_size(root, path, max_values)
         values = None if root is None else loader.construct_document(root)
@@ -147,6 +148,20 @@ def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
 
     with replace_text(path) as stream:
         stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
+
+
+@functools.cache
+def _yaml_loader() -> Any:
+    """The safe loader, which ends at once where brackets are nested too deeply; scanning them takes quadratic time."""
+    import yaml
+
+    class Loader(yaml.SafeLoader):
+        def fetch_flow_collection_start(self, token: Any) -> None:
+            if self.flow_level >= MAX_DEPTH:
+                raise RecursionError
+            super().fetch_flow_collection_start(token)
+
+    return Loader
 
 
 def _yaml_text(path: str | os.PathLike[str], max_values: int) -> str:

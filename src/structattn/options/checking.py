@@ -42,6 +42,12 @@ def check_fields(config: Any, section: str) -> None:
         choices = [choice for part in parts for choice in get_args(part) if isinstance(choice, str)]
         if choices and isinstance(value, str):
             check_choice(value, choices, option)
+        check(
+            get_origin(hint) is not dict or isinstance(value, dict),
+            option,
+            "keys and values",
+            "null" if value is None else value,
+        )
         is_plain = all(part in _PLAIN_TYPES or get_origin(part) is Literal for part in parts)
         if (is_plain and not fits(value, hint)) or (isinstance(value, float) and value != value):
             raise ConfigError(
@@ -89,7 +95,7 @@ def suggest(name: str, choices: Collection[str]) -> str:
         >>> suggest("disna", ["disan", "ms_san"]), suggest("lstm", ["disan"])
         (" (did you mean 'disan'?)", '')
     """
-    close = difflib.get_close_matches(name, list(choices), n=1)
+    close = difflib.get_close_matches(str(name), list(map(str, choices)), n=1)  # a key of YAML may be a number
     return f" (did you mean {close[0]!r}?)" if close else ""
 
 

@@ -104,13 +104,13 @@ class OptimizationConfig:
             value = getattr(self, name)
             check(value >= 1, f"optimization.{name}", "at least 1", value)
         every = self.evaluations_per_epoch
-        is_whole = 0 < every < math.inf and math.isclose(max(every, 1 / every), round(max(every, 1 / every)))
+        is_whole = 1e-9 < every < 1e9 and math.isclose(max(every, 1 / every), round(max(every, 1 / every)))
         check(is_whole, "optimization.evaluations_per_epoch", "a whole number, or 1 divided by one such as 0.1", every)
         bound = self.initial_range
         check(bound is None or 0 < bound < math.inf, "optimization.initial_range", "a number above 0", bound)
         rate = self.learning_rate
         check(math.isfinite(rate) and rate > 0, "optimization.learning_rate", "a number above 0", rate)
-        check(self.weight_decay >= 0, "optimization.weight_decay", "at least 0", self.weight_decay)
+        check(0 <= self.weight_decay < math.inf, "optimization.weight_decay", "at least 0", self.weight_decay)
         check(
             0 <= self.embedding_lr_scale < math.inf,
             "optimization.embedding_lr_scale",

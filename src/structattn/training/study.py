@@ -30,6 +30,7 @@ Sampler = Literal["tpe", "random"]
 STUDY, BEST = "study.json", "best.yaml"
 # The first trials of ``tpe``, which are drawn at random, as there is nothing to learn from yet.
 _AT_RANDOM = 6
+_LARGEST = 2**53  # bound of the numbers of a range, and of its steps
 _RANGE = {"low", "high", "step", "log"}
 
 
@@ -172,6 +173,8 @@ def _check_dimension(name: str, dimension: object) -> None:
         and all(isinstance(value, str | int | float | None) for value in dimension)
     )
     is_range = isinstance(dimension, dict) and {"low", "high"} <= set(dimension) <= _RANGE and _is_ordered(dimension)
+    if not isinstance(name, str):
+        raise ConfigError(f"{name!r}: expected the dotted name of an option, got {name!r}")
     if not is_list and not is_range:
         raise ConfigError(
             f"{name}: expected a list of values, or a range {{low: A, high: B}} with A below B, and log: true or a "
@@ -181,10 +184,13 @@ def _check_dimension(name: str, dimension: object) -> None:
 
 def _is_ordered(bounds: Mapping[str, Any]) -> bool:
     low, high, step, log = bounds["low"], bounds["high"], bounds.get("step"), bounds.get("log", False)
-    numbers = [value for value in (low, high, step) if value is not None]
+    numbers = [low, high, *([] if step is None else [step])]
     if not all(isinstance(value, int | float) and not isinstance(value, bool) for value in numbers):
         return False
-    return low < high and (not log or (low > 0 and step is None)) and (step is None or step > 0)
+    # Optuna counts the steps of a range in 64 bits.
+    if not isinstance(log, bool) or not all(abs(value) < _LARGEST for value in numbers) or not low < high:
+        return False
+    return not (log and (low <= 0 or step is not None)) and (step is None or high - low < _LARGEST * step)
 
 
 def _make_distributions(space: Mapping[str, Any]) -> dict[str, Any]:
