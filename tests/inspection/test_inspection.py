@@ -439,7 +439,7 @@ def test_accuracy_is_counted_in_parts(tmp_path: Path) -> None:
     assert list(both.errors) == pytest.approx([0.25 * math.sqrt(2), math.sqrt(2) / 6, math.sqrt(0.5)])
     assert list(one.y) == pytest.approx([1.0, 1 / 3, 1.0])
     assert one.errors is None
-    svg = inspection.accuracy_figure(parts)
+    svg = parts.figure()
     assert "n = 3" in svg
     assert "words in the sentence" in svg
     with pytest.raises(ValueError, match="first has no prediction for example 3"):

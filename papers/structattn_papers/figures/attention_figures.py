@@ -18,7 +18,6 @@ import torch
 import structattn as sa
 from structattn.inspection import (
     AttentionMap,
-    accuracy_figure,
     attention_figure,
     attention_maps,
     binned_accuracy,
@@ -125,7 +124,7 @@ def figure_by_length(systems: list[str], data: str) -> Iterator[tuple[str, str]]
     runs = named(systems)
     predictions = {name: [Path(run, "predictions", "dev.jsonl") for run in folders] for name, folders in runs.items()}
     parts = binned_accuracy(predictions, list(sa.data.read_examples(data)))
-    yield "disan-5-length", accuracy_figure(parts)
+    yield "disan-5-length", parts.figure()
 
 
 def main() -> None:

@@ -24,7 +24,7 @@ import torch
 import structattn as sa
 from structattn.data import PhraseTrees, SentenceBatch
 from structattn.functional import TreeOperator
-from structattn.inspection import AttentionMap, accuracy_figure, attention_maps, binned_accuracy, num_attractors
+from structattn.inspection import AttentionMap, attention_maps, binned_accuracy, num_attractors
 from structattn.inspection.attention_maps import name_phrases
 from structattn.layers.tree_attention import tree_operator
 from structattn.pictures import Limits, Names, Panel, Series, constituency_tree, heatmap, heatmap_grid, line_chart
@@ -140,7 +140,7 @@ def figure_by_attractors(runs: dict[str, list[str]], part: Literal["dev", "test"
     print("examples\t" + "\t".join(map(str, parts.counts)))
     for series in parts.series:
         print(f"{series.name}\t" + "\t".join(f"{value:.4f}" for value in series.y))
-    yield "tree-attractors", accuracy_figure(parts, x_label="attractors")
+    yield "tree-attractors", parts.figure("attractors")
 
 
 def learning_curve(runs: dict[str, list[str]]) -> Iterator[tuple[str, str]]:

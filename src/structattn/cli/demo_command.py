@@ -197,7 +197,7 @@ def _page(
     )
     charts = side_by_side(
         [
-            figure(inspection.accuracy_figure(parts, x_label="attractors", width=490), "Test sentences, by attractors"),
+            figure(parts.figure("attractors", width=490), "Test sentences, by attractors"),
             figure(_curves(results), "Held-out sentences with few attractors, while training"),
         ]
     )

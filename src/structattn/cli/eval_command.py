@@ -88,4 +88,4 @@ def command(
     if json:
         yield jsonlib.dumps({**metrics, "examples": len(examples), "report": report.to_dict()})
     else:
-        yield f"{format_metrics(metrics)}\n\n{report}"
+        yield f"{format_metrics(metrics)}\n\n{report}".rstrip()

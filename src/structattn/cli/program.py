@@ -43,6 +43,7 @@ COMMANDS = {
     "parser eval": "measure attachment scores and speed of a parser on a treebank",
     "hydra pretrain": "pretrain HYDRA heads on a frozen backbone to score a relation; writes an adapter folder",
     "hydra eval": "evaluate HYDRA heads on a treebank, and measure their drift in fine-tuning",
+    "curve": "train on more and more of the data, and draw how good a system gets",
     "sweep": "search for the best options of a run, in a given number of trials",
     "list": "list the names that options take: encoders, tasks, data formats, metrics, relations, ...",
     "doctor": "show versions, devices, extras and kernels of this installation",

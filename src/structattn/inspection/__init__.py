@@ -12,7 +12,7 @@ from structattn.lazy import load_lazily
 if TYPE_CHECKING:
     from structattn.inspection.attention_maps import attention_maps
     from structattn.inspection.attention_statistics import attention_distance, attention_entropy, head_recall, summarise
-    from structattn.inspection.binned_accuracy import accuracy_figure, binned_accuracy, num_attractors
+    from structattn.inspection.binned_accuracy import binned_accuracy, num_attractors
     from structattn.inspection.comparison_tables import comparison_table, flips_page
     from structattn.inspection.hydra_figures import relation_figures
     from structattn.inspection.inspect_example import Look, look
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
 __all__ = [
     "AttentionMap",
     "Look",
-    "accuracy_figure",
     "arc_influence",
     "attention_distance",
     "attention_entropy",

@@ -32,6 +32,11 @@ class BinnedAccuracy:
     counts: tuple[int, ...]
     series: tuple[Series, ...]
 
+    def figure(self, x_label: str = "words in the sentence", width: float = 640.0) -> str:
+        """Accuracy against the binned value, with deviations over seeds and the size of each bin, as SVG."""
+        axes = {"x_label": x_label, "y_label": "accuracy", "x_names": self.names, "counts": self.counts}
+        return line_chart(self.series, percent=True, width=width, **axes)  # type: ignore[arg-type]
+
 
 def num_attractors(example: Example) -> int:
     """The number of attractors between subject and verb, from the metadata of agreement data.
@@ -107,41 +112,6 @@ def binned_accuracy(
         series.append(Series(system, list(range(len(means))), means, errors=errors))
     names = tuple(_name_bin(edges, number) for number in filled)
     return BinnedAccuracy(names, tuple(len(bins[number]) for number in filled), tuple(series))
-
-
-def accuracy_figure(
-    accuracy: BinnedAccuracy,
-    *,
-    x_label: str = "words in the sentence",
-    title: str | None = None,
-    width: int | float = 640.0,
-) -> str:
-    """Accuracy against length, or another binned value, with deviations over seeds and the size of each bin.
-
-    Args:
-        accuracy: the result of ``binned_accuracy``.
-        x_label: name of the binned value.
-        title: a heading.
-        width: width of the plot in pixels, without margins.
-
-    Returns:
-        An SVG text.
-
-    Example:
-        >>> accuracy = BinnedAccuracy(("0–9", "10+"), (3, 2), (Series("DiSAN", [0, 1], [0.9, 0.5]),))
-        >>> "n = 3" in accuracy_figure(accuracy)
-        True
-    """
-    return line_chart(
-        accuracy.series,
-        title=title,
-        x_label=x_label,
-        y_label="accuracy",
-        x_names=accuracy.names,
-        counts=accuracy.counts,
-        percent=True,
-        width=width,
-    )
 
 
 def _accuracies(file: FileName, bins: Sequence[Sequence[str]]) -> list[float]:

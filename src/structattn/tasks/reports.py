@@ -118,7 +118,7 @@ class Report:
 def make_report(task: "Task", rows: Rows) -> Report:
     """The report on predictions of a task; see ``Task.report``."""
     kind = "scores" if task.is_regression else "spans" if "span_f1" in task.metrics else task.answer
-    return _REPORTS.get(kind, _report_texts)(rows)
+    return _REPORTS[kind](rows) if kind in _REPORTS else Report({})
 
 
 def _report_labels(rows: Rows) -> Report:
@@ -229,17 +229,6 @@ def _report_scores(rows: Rows) -> Report:
     return Report({"residuals, predicted minus gold": table, "largest residuals": largest})
 
 
-def _report_texts(rows: Rows) -> Report:
-    lengths = [[len(str(row[key]).split()) for row in rows] for key in ("gold", "predicted")]
-    table = {
-        "exact": sum(row["gold"] == row["predicted"] for row in rows),
-        "support": len(rows),
-        "words in gold": sum(lengths[0]),
-        "words predicted": sum(lengths[1]),
-    }
-    return Report({"texts": [table]})
-
-
 _REPORTS: Mapping[str, Callable[[Rows], Report]] = {
     "label": _report_labels,
     "tags": _report_tags,
@@ -247,7 +236,7 @@ _REPORTS: Mapping[str, Callable[[Rows], Report]] = {
     "tree": _report_trees,
     "scores": _report_scores,
 }
-"""From each kind of answer to the report on it; anything else is reported as texts."""
+"""From each kind of answer to the report on it; other answers, such as translations, have an empty one."""
 
 
 def _rates(name: str, counts: Mapping[str, tuple[int, int, int]]) -> list[dict[str, Cell]]:
