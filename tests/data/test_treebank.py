@@ -288,6 +288,29 @@ def test_damage_is_named(how: str, shard: Path) -> None:
         list(sa.read_examples(damaged(shard, how), "parquet"))
 
 
+@pytest.mark.parametrize("how", ["a word", "a name of a column", "a label"])
+def test_bytes_that_are_no_text_are_named(how: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / "a.parquet"
+    write_parquet(tmp_path / "whole.parquet", [sa.Example(sa.Sentence(["kids", "wash"]), "good")])
+    table = parquet.read_table(tmp_path / "whole.parquet")
+    parquet.write_table(table, file, compression="none", use_dictionary=how == "a label")
+    old = {"a word": b"kids wash", "a name of a column": b"phrase_tags", "a label": b"good"}[how]
+    content = file.read_bytes()
+    assert old in content
+    file.write_bytes(content.replace(old, b"\xa0" + old[1:]))
+    with pytest.raises(ParseError, match=f"^{file}: expected "):
+        list(sa.read_examples(file))
+    assert main(["convert", str(file), str(tmp_path / "b.conllu")]) == 2
+    assert f"error: {file}: expected" in capsys.readouterr().err
+
+
+def test_a_weight_below_0_is_named(tmp_path: Path) -> None:
+    rows = make_rows(EXAMPLES["words alone"]) + make_rows(sa.Example(sa.Sentence(["abcd"])))
+    rows[1]["weight"] = -1.0
+    with pytest.raises(ParseError, match=r"^a: row 2: Example expects a finite weight of at least 0, got -1\.0"):
+        list(make_examples(rows, "a"))
+
+
 @pytest.mark.parametrize("how", ["too few tags", "ends missing", "a column missing"])
 def test_damage_is_named_in_arrays(how: str, shard: Path) -> None:
     with pytest.raises(ParseError, match=r"^stream: expected"):

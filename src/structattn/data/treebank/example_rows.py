@@ -41,10 +41,14 @@ def make_rows(example: Example) -> list[Row]:
 def make_examples(rows: Iterable[Mapping[str, Any]], file: object) -> Iterator[Example]:
     """The examples of rows, in which missing values count as ``None``; two rows are a pair if the second says so."""
     numbered = itertools.chain(enumerate(rows, start=1), [(0, {"part": 0})])
-    first: tuple[Mapping[str, Any], list[Sentence]] | None = None
+    first: tuple[int, Mapping[str, Any], list[Sentence]] | None = None
     for number, row in numbered:
         if first is not None and not (row.get("part") and number):
-            yield _make_example(*first)
+            try:
+                example = _make_example(*first[1:])
+            except ValueError as error:  # such as a weight below 0
+                raise ParseError(f"row {first[0]}: {error}", file=file) from None
+            yield example
             first = None
         if not number:
             return
@@ -54,11 +58,11 @@ def make_examples(rows: Iterable[Mapping[str, Any]], file: object) -> Iterator[E
             reason = f"it has no {error}" if isinstance(error, KeyError) else error
             raise ParseError(f"row {number}: expected a sentence, but {reason}", file=file) from None
         if not row.get("part"):
-            first = (row, [sentence])
-        elif first is None or len(first[1]) > 1:
+            first = (number, row, [sentence])
+        elif first is None or len(first[2]) > 1:
             raise ParseError(f"row {number}: expected the second sentence of a pair after its first one", file=file)
         else:
-            first[1].append(sentence)
+            first[2].append(sentence)
 
 
 def hash_text(text: str) -> bytes:

@@ -11,7 +11,7 @@ from structattn.data.treebank.example_rows import Row, make_examples, make_rows
 from structattn.data.treebank.schema import NAMES, cast_columns, check_limits, check_schema, make_schema
 from structattn.errors import ParseError, require
 from structattn.files.replacing import replace_bytes
-from structattn.files.text import Source, open_bytes
+from structattn.files.text import Source, escape_controls, open_bytes
 
 BATCH = 4096
 """Number of rows in memory at a time, and of a row group."""
@@ -72,6 +72,7 @@ def check_batch(batch: Any, path: Source, *, first: int = 0) -> Any:
     """
     with naming_damage(path):
         cast = cast_columns(batch)
+        cast.validate(full=True)  # also that every text is UTF-8
     check_limits(cast, path, first=first)
     return cast
 
@@ -104,8 +105,8 @@ def naming_damage(path: Source) -> Iterator[None]:
     arrow = require("pyarrow", "scale")
     try:
         yield
-    except (arrow.ArrowException, EOFError, OSError) as error:
-        reason = " ".join(str(error).split())[:200]
+    except (arrow.ArrowException, EOFError, OSError, UnicodeDecodeError) as error:
+        reason = escape_controls(" ".join(str(error).split())[:200])
         raise ParseError(
             f"expected a whole Parquet file, but it is truncated or damaged: {reason}", file=path
         ) from None
