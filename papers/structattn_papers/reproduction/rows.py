@@ -139,10 +139,15 @@ class Row:
         if kind is None:
             return {"arguments": list(self.arguments), **given}
         positional = {"treebank": self.arguments[0]} if self.arguments else {}
-        usual = {}
-        if hasattr(kind, "usual"):
-            usual = {name: dataclasses.asdict(one) for name, one in kind.usual(given.get("backbone")).items()}
-        return {**_without_run(_over(_over(_defaults(kind), usual), {**given, **positional}, str(self))), **search}
+        return {**_without_run(_over(self._usual(given), {**given, **positional}, str(self))), **search}
+
+    def _usual(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """The defaults of the command's configuration, where some depend on other values."""
+        defaults = _defaults(self._kind)
+        if not hasattr(self._kind, "usual"):
+            return defaults
+        sections = self._kind.usual(values.get("backbone"))
+        return _over(defaults, {name: dataclasses.asdict(section) for name, section in sections.items()})
 
     @functools.cached_property
     def digest(self) -> str:
@@ -170,9 +175,8 @@ class Row:
             False
         """
         values = _without_run(symbolic(dict(config), places or {}))
-        kind = self._kind
-        if kind is not None:
-            values = _without_what_is_off(values, _defaults(kind))
+        if self._kind is not None:
+            values = _without_what_is_off(values, self._usual(values))
         text = json.dumps(_canonical(values), sort_keys=True, ensure_ascii=False)
         return hashlib.sha256(text.encode()).hexdigest()[:16]
 
