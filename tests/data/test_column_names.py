@@ -69,6 +69,14 @@ def test_columns_that_were_guessed_are_described(
     assert len(list(read_examples(tmp_path / name, **columns))) == 1
 
 
+@pytest.mark.parametrize("label", ["['good', 'long']", '["good"]'])
+def test_a_list_of_labels_written_as_text_is_no_label(tmp_path: Path, label: str) -> None:
+    quoted = label.replace('"', '""')
+    (tmp_path / "a.csv").write_text(f'text,label\nfine,[good]\ndull,"{quoted}"\n', encoding="utf-8")
+    with pytest.raises(ParseError, match=r"a.csv:3: expected one label, got a list of labels written as text, .\["):
+        list(read_examples(tmp_path / "a.csv"))
+
+
 def test_a_command_names_the_option_as_it_is_typed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     table = tmp_path / "reviews.csv"
     table.write_text("id,review_body,category\n1,fine,good\n2,dull,bad\n", encoding="utf-8")

@@ -82,7 +82,10 @@ def test_the_command_prints_figures_and_writes_a_page(folder: Path, capsys: pyte
         (["--data", "{folder}/train.csv"], "train.csv is a training file of {folder}/run, on which every model is too"),
         (["--data", "{folder}/one.csv"], "one.csv: expected examples of at least two classes of the model, got 'good'"),
         (["--threshold", "good=1.2"], "threshold good: expected a probability, from 0 to 1, got 1.2"),
-        (["--threshold", "god=.2"], "threshold: no label 'god' (did you mean 'good'?); known: bad, good"),
+        (
+            ["--threshold", "god=.2"],
+            "threshold: expected labels of the data, got 'god' (did you mean 'good'?); known: bad, good",
+        ),
         (["--threshold", "good"], "--threshold: expected a label and a probability, such as urgent=.8, got 'good'"),
         (["--abstain", "1.5"], "abstain: expected a probability, from 0 to 1, got 1.5"),
     ],

@@ -54,7 +54,7 @@ def test_balanced_weights_give_every_class_the_same_part_of_the_loss() -> None:
     assert _weigh(EXAMPLES, None) is EXAMPLES
     by_hand = _weigh([Example("x", "a", weight=0.5), Example("x", "b")], {"a": 4.0})
     assert [example.weight for example in by_hand] == [2.0, 1.0]
-    with pytest.raises(ConfigError, match=r"no training example has the label 'netural' \(did you mean 'neutral'\?\)"):
+    with pytest.raises(ConfigError, match=r"got 'netural' \(did you mean 'neutral'\?\)"):
         _weigh(EXAMPLES, {"netural": 2.0})
 
 

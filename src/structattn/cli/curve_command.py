@@ -6,7 +6,7 @@ import os
 from collections.abc import Iterator
 from statistics import mean, stdev
 
-from structattn.cli.train_command import one_config_per_encoder, one_config_per_seed
+from structattn.cli.train_command import one_config_per_encoder, vary
 from structattn.errors import ConfigError
 from structattn.files.markdown import align_columns
 from structattn.options.checking import parse_seeds
@@ -39,10 +39,10 @@ def command(
     if config.out is None:
         raise ConfigError("--out: expected a folder for the runs and the curve")
     plans = [
-        plan_run(run)
+        plan_run(vary(_with_size(part, size.strip()), f"seed{seed}", seed=seed))
         for part in one_config_per_encoder(config)
         for size in sizes.split(",")
-        for run in one_config_per_seed(_with_size(part, size.strip()), parse_seeds(seeds, "--seeds"))
+        for seed in parse_seeds(seeds, "--seeds")
     ]
     from structattn.pictures import Series, line_chart, save
     from structattn.training.run import run_plan
@@ -77,5 +77,4 @@ def command(
 def _with_size(config: RunConfig, size: str) -> RunConfig:
     if size != "all" and not (size.isdecimal() and int(size)):
         raise ConfigError(f"--sizes: expected numbers of examples or all, such as 100,300,all, got {size!r}")
-    data = dataclasses.replace(config.data, sample=None if size == "all" else int(size))
-    return dataclasses.replace(config, data=data, out=os.path.join(str(config.out), size))
+    return vary(config, size, data=dataclasses.replace(config.data, sample=None if size == "all" else int(size)))

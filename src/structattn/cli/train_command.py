@@ -75,9 +75,9 @@ def command(
         config = dataclasses.replace(config, embedder={**config.embedder, "name": "backbone", "folder": backbone})
     if adapter is not None:
         config = dataclasses.replace(config, options={**config.options, "adapter": adapter})
-    numbers = None if seeds is None else parse_seeds(seeds, "--seeds")
+    numbers: Sequence[int | None] = [None] if seeds is None else parse_seeds(seeds, "--seeds")
     groups = [
-        [plan_run(run) for run in ([part] if numbers is None else one_config_per_seed(part, numbers))]
+        [plan_run(part if seed is None else vary(part, f"seed{seed}", seed=seed)) for seed in numbers]
         for part in one_config_per_encoder(config)
     ]
     for plan in itertools.chain(*groups):
@@ -104,14 +104,13 @@ def one_config_per_encoder(config: RunConfig) -> list[RunConfig]:
         return [config]
     if len(set(names)) < len(names):
         raise ConfigError(f"--encoder: expected different encoders, got {config.encoder}")
-    folders = [None if config.out is None else os.path.join(config.out, name) for name in names]
-    return [dataclasses.replace(config, encoder=name, out=out) for name, out in zip(names, folders, strict=True)]
+    return [vary(config, name, encoder=name) for name in names]
 
 
-def one_config_per_seed(config: RunConfig, seeds: list[int]) -> list[RunConfig]:
-    """One configuration for each seed; each has a folder below that of the run, if one is given."""
-    folders = [None if config.out is None else os.path.join(config.out, f"seed{seed}") for seed in seeds]
-    return [dataclasses.replace(config, seed=seed, out=out) for seed, out in zip(seeds, folders, strict=True)]
+def vary(config: RunConfig, folder: str, **changes: Any) -> RunConfig:
+    """The configuration with changes, in a folder below that of the run, if one is given."""
+    out = None if config.out is None else os.path.join(config.out, folder)
+    return dataclasses.replace(config, out=out, **changes)
 
 
 def _line(result: "RunResult") -> str:

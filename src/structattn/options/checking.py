@@ -4,7 +4,7 @@ import dataclasses
 import difflib
 import inspect
 import re
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
@@ -97,6 +97,13 @@ def suggest(name: str, choices: Collection[str]) -> str:
     """
     close = difflib.get_close_matches(str(name), list(map(str, choices)), n=1)  # a key of YAML may be a number
     return f" (did you mean {close[0]!r}?)" if close else ""
+
+
+def check_labels(option: str, labels: Iterable[str], known: Collection[str]) -> None:
+    """Refuse labels that are not known; the error suggests and lists those that are."""
+    for label in set(labels) - set(known):
+        names = f"{suggest(label, known)}; known: {', '.join(known)}"
+        raise ConfigError(f"{option}: expected labels of the data, got {label!r}{names}")
 
 
 def parse_seeds(text: str, option: str) -> list[int]:

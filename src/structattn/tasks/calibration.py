@@ -11,8 +11,7 @@ from dataclasses import dataclass, field
 import numpy as np
 from jaxtyping import Float, Int
 
-from structattn.errors import ConfigError
-from structattn.options.checking import check, suggest
+from structattn.options.checking import check
 
 Probabilities = Float[np.ndarray, "example label"]
 BINS = 10
@@ -42,12 +41,6 @@ class Calibration:
         check(0 <= self.abstain <= 1, "abstain", "a probability, from 0 to 1", self.abstain)
         for label, value in self.thresholds.items():
             check(0 <= value <= 1, f"threshold {label}", "a probability, from 0 to 1", value)
-
-    def check_labels(self, labels: Sequence[str]) -> None:
-        """Refuse a threshold for a label that the model does not have; the error lists them."""
-        for label in self.thresholds:
-            if label not in labels:
-                raise ConfigError(f"threshold: no label {label!r}{suggest(label, labels)}; known: {', '.join(labels)}")
 
     def decide(self, probabilities: Probabilities, labels: Sequence[str]) -> tuple[list[int], list[bool]]:
         """The place of the answer of each example, and whether the model abstains from it."""

@@ -250,17 +250,7 @@ class Task:
     def report(self, rows: Sequence[Mapping[str, Any]]) -> "Report":
         """What lies behind the metrics of predictions, as tables: by class, type of span, relation or score.
 
-        Args:
-            rows: for each example ``id``, ``gold``, ``predicted``, ``scores`` and ``texts``, as a run keeps them in
-                ``predictions/dev.jsonl`` and ``Evaluation.rows`` gives them.
-
-        Example:
-            >>> pairs = [("good", "good"), ("good", "good"), ("bad", "good")]
-            >>> rows = [{"id": "", "gold": gold, "predicted": answer} for gold, answer in pairs]
-            >>> print(Task("polarity", labels=("bad", "good")).report(rows).confusion)
-            gold \\ predicted  bad  good
-            bad                 0     1
-            good                0     2
+        ``rows`` have ``id``, ``gold``, ``predicted``, ``scores`` and ``texts``, as ``predictions/dev.jsonl`` of a run.
         """
         from structattn.tasks.reports import make_report
 

@@ -16,6 +16,7 @@ from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json, write_json
 from structattn.files.markdown import escape_markdown, format_table
 from structattn.files.text import checksum
+from structattn.options.checking import check_labels
 from structattn.tasks import TaskModel
 from structattn.tasks.calibration import Calibration, Reliability, fit_temperature, measure_reliability, temper
 from structattn.training.examples import Data, name_source, read_labelled
@@ -104,7 +105,7 @@ def calibrate(
     model = load_task_model(run, trust_code=trust_code)
     if model.calibration is None:
         raise ConfigError(f"calibrate: expected a model that answers with classes, got task {model.task.name!r}")
-    calibration.check_labels(model.labels)
+    check_labels("threshold", calibration.thresholds, model.labels)
     model.calibration = Calibration()
 
     def answer(source: Data | None) -> tuple[np.ndarray, np.ndarray]:

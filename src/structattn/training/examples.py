@@ -19,7 +19,7 @@ from structattn.data.readers.formats import describe_columns, list_files
 from structattn.data.readers.python_objects import read_objects
 from structattn.errors import ConfigError, naming, source_name
 from structattn.files.text import Source
-from structattn.options.checking import suggest
+from structattn.options.checking import check_labels
 from structattn.tasks import Task
 from structattn.tasks.task_table import GENERATORS
 from structattn.training.plan import RunPlan
@@ -274,10 +274,7 @@ def _weigh(
     counts = Counter(str(example.label) for example in examples)
     weights = {label: len(examples) / (len(counts) * count) for label, count in counts.items()}
     if isinstance(class_weights, dict):
-        for label in class_weights:
-            if label not in counts:
-                known = f"{suggest(label, counts)}; known: {', '.join(sorted(counts))}"
-                raise ConfigError(f"data.class_weights: no training example has the label {label!r}{known}")
+        check_labels("data.class_weights", class_weights, sorted(counts))
         weights = class_weights
     return [
         dataclasses.replace(example, weight=example.weight * weights.get(str(example.label), 1.0))

@@ -39,6 +39,7 @@ def make_sentence(text: str, *, tokenised: bool) -> Sentence:
 
 
 _WHOLE = re.compile(r"-?\d+\.0+")
+_LIST = re.compile(r"\[\s*(['\"]).*\1\s*\]")
 TARGETS = ("class", "score", "none")
 """How a label may be read; with ``none`` it is ignored, and may be missing or unreadable."""
 
@@ -51,6 +52,8 @@ def parse_label(text: str, location: Location, *, target: str) -> str | float | 
     if target == "class":
         if not text:
             raise location.error("expected a label, got an empty field")
+        if _LIST.fullmatch(text):
+            raise location.error(f"expected one label, got a list of labels written as text, {shown(text, width=40)}")
         return spell_class(text)
     try:
         score = float(text)
