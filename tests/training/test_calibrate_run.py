@@ -35,6 +35,8 @@ def folder(tmp_path: Path) -> Path:
 def test_the_temperature_is_kept_and_applied(folder: Path) -> None:
     run = folder / "run"
     before = sa.predict(run, ["so fine", "so dull"])
+    result = calibrate(run, folder / "dev.csv", test=[("so fine", "good"), ("so dull", "bad")], abstain=0.9)
+    assert (result.examples, sum(count for *_, count in result.after.bins)) == (40, 2)
     result = calibrate(run, folder / "dev.csv", test=folder / "dev.csv", abstain=0.9)
     kept = sa.load(run)
     assert kept.calibration == result.calibration

@@ -116,6 +116,7 @@ def calibrate(
 
     probabilities, gold = answer(data)
     calibration = dataclasses.replace(calibration, temperature=fit_temperature(probabilities, gold))
+    fitted_on = len(gold)
     if test is None:
         measured_on, fold = "fifths of the data, each by the temperature of the others", np.arange(len(gold)) % _FOLDS
         tempered = np.empty_like(probabilities)
@@ -131,7 +132,7 @@ def calibrate(
     right = (np.array(answers) == gold)[answered]
     result = Calibrated(
         calibration,
-        len(gold),
+        fitted_on,
         measured_on,
         measure_reliability(probabilities, gold),
         measure_reliability(tempered, gold),
