@@ -19,6 +19,7 @@ from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError
 from structattn.explorer import Answers
+from structattn.explorer import answers as answers_module
 from structattn.explorer.protocol import sentence_to_json
 from structattn.http.request_checks import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
@@ -150,6 +151,28 @@ def test_subwords_name_their_words(folder: Path) -> None:
     single = sentence_model("backbone", SENTIMENT, vocabulary=Vocabulary([]), embedder={"folder": str(folder)})
     (entry,) = Answers({"mine": single}).ask(request("look", single))["looks"]
     assert entry["maps"][0]["words"]["rows"][:2] == [None, 0]
+
+
+@pytest.mark.parametrize("do", ["influence", "arcs"])
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_long_influence_comes_in_parts(kind: str, do: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    model = KINDS[kind](folder).eval()
+    answers = Answers({"mine": model})
+    asked = request(do, model)
+    whole = in_json(answers.ask(asked))
+    longest = max(len(sentence) for sentence in item(model).sentences)
+    monkeypatch.setattr(answers_module, "_PAIRS_OF_A_REPLY", 2 * longest**2)  # two words a reply
+    values, tried, replies = [[None] * len(row or ()) for row in whole["values"]], 0, 0
+    while tried < whole["of"]:
+        part = in_json(answers.ask({**asked, "from": tried}))
+        for row, new in zip(values, part["values"], strict=True):
+            row[:] = [old if value is None else value for old, value in zip(row, new or (), strict=False)]
+        assert tried < part["tried"] <= whole["of"]
+        tried, replies = part["tried"], replies + 1
+    for row, expected in zip(values, whole["values"], strict=True):
+        assert [value is None for value in row] == [value is None for value in expected or ()]
+        assert [value or 0.0 for value in row] == pytest.approx([value or 0.0 for value in expected or ()], abs=1e-5)
+    assert replies == (-(-whole["of"] // 2) if any(whole["values"]) else 1)
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -66,6 +66,26 @@ def test_a_search_for_edits_shows_how_far_it_is_and_can_be_stopped(chromium: Any
         assert later[0] in (10 * len(asked), 10 * (len(asked) - 1))
 
 
+def test_influence_that_comes_in_parts_is_put_together(chromium: Any) -> None:
+    def part(request: dict[str, Any]) -> dict[str, Any]:
+        reply = ask(request)
+        if request["do"] != "arcs":
+            return reply
+        start = request.get("from", 0)
+        values = [value if start <= at < start + 2 else None for at, value in enumerate(reply["values"][0])]
+        return {**reply, "values": [values], "tried": min(start + 2, 5), "of": 5}
+
+    shown = []
+    for answer in (ask, part):
+        with live(chromium, answer) as page:
+            page.get_by_role("button", name="influence of arcs").click()
+            page.locator(".bars i").first.wait_for()
+            shown.append(page.locator(".bars i").evaluate_all("bars => bars.map((bar) => bar.title)"))
+            asked = [one.get("from", 0) for one in page.asked if one["do"] == "arcs"]
+    assert shown[0] == shown[1]
+    assert asked == [0, 2, 4]
+
+
 def test_two_models_stand_side_by_side(chromium: Any) -> None:
     with live(chromium) as page:
         page.get_by_role("button", name="+ compare").click()

@@ -3,6 +3,7 @@
 import base64
 import dataclasses
 import logging
+import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -218,9 +219,10 @@ class Answers:
         if request.do == "draw":
             return self._draw(request, example)
         (name,) = request.models
-        is_flip = request.do == "flip"
-        reply = self._flip(name, example, request.start) if is_flip else self._attribute(request.do, name, example)
-        return {"model": name, **reply}
+        if request.do == "flip":
+            return {"model": name, **self._flip(name, example, request.start)}
+        part = _choose_part(example, request.start, of=sum(map(len, example.sentences)))
+        return {"model": name, **self._attribute(request.do, name, example, part)}
 
     def _example(self, sentences: Sequence[Sentence], names: Sequence[str]) -> Example:
         if len(sentences) != self.arity:
@@ -264,21 +266,24 @@ class Answers:
         content = {"replies": replies, "edits": {name: carried.to_json() for name, carried in edits.items()}}
         return content, edits[self._shown[0]].flips
 
-    def _attribute(self, do: str, name: str, example: Example) -> dict[str, Any]:
-        """Influence of words or arcs; ``None`` where it is not defined."""
+    def _attribute(self, do: str, name: str, example: Example, part: range | None = None) -> dict[str, Any]:
+        """Influence of words or arcs, all or a part; ``None`` where it is not defined, or of another part."""
         model = self.models[name]
         is_defined = model.task.answer == "label" if do == "influence" else self._judges_trees(name)
         attribute = leave_one_out if do == "influence" else arc_influence
-        attributions = attribute(model, example) if is_defined else [None] * self.arity
-        return {"values": [None if values is None else list(values.changes) for values in attributions]}
+        of = sum(map(len, example.sentences))
+        part = part if is_defined and part is not None else range(of)
+        attributions = attribute(model, example, part=part) if is_defined else [None] * self.arity
+        values = [None if each is None else [_unless_nan(change) for change in each.changes] for each in attributions]
+        return {"values": values, "tried": part.stop, "of": of}
 
     def _flip(self, name: str, example: Example, start: int) -> dict[str, Any]:
         """Edits that flip the answer, among those from number ``start`` on, up to a fixed number of pairs of words."""
         of = count_edits(example) if self._judges_trees(name) else 0
-        stop = min(of, start + max(1, _PAIRS_OF_A_REPLY // max(len(sentence) for sentence in example.sentences) ** 2))
-        edits = flipping_edits(self.models[name], example, part=range(start, stop)) if start < stop else ()
+        part = _choose_part(example, start, of=of)
+        edits = flipping_edits(self.models[name], example, part=part) if part else ()
         records = [edit_to_json(edit) for edit in edits[:MOST_FLIPS]]
-        return {"edits": records, "found": len(edits), "tried": max(start, stop), "of": of}
+        return {"edits": records, "found": len(edits), "tried": part.stop, "of": of}
 
     def _first_that_flips(self, examples: Sequence[Example]) -> int:
         """The first of some examples of which an edit flips the answer; 0 if there is none, or no tree is read."""
@@ -306,6 +311,16 @@ class Answers:
             example = dataclasses.replace(parsed, sentences=tuple(sentences))
         completed = [add_needed_trees(sentence, needed) for sentence in example.sentences]
         return dataclasses.replace(example, sentences=tuple(completed))
+
+
+def _choose_part(example: Example, start: int, *, of: int) -> range:
+    """The numbers of the edits that one reply tries, from ``start`` on."""
+    count = max(1, _PAIRS_OF_A_REPLY // max(len(sentence) for sentence in example.sentences) ** 2)
+    return range(start, max(start, min(of, start + count)))
+
+
+def _unless_nan(value: float | None) -> float | None:
+    return None if value is None or math.isnan(value) else value
 
 
 def _describe_parser(finder: TreeFinder) -> str:

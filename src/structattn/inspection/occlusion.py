@@ -3,6 +3,7 @@
 Only the predictions of the model are used. Erasure is due to Li, Monroe and Jurafsky (2016, arXiv 1612.08220).
 """
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -37,7 +38,13 @@ class WordAttribution:
 
 
 def leave_one_out(
-    model: nn.Module, item: Item, *, label: str | None = None, replacement: str | None = None, batch_size: int = 64
+    model: nn.Module,
+    item: Item,
+    *,
+    label: str | None = None,
+    replacement: str | None = None,
+    part: range | None = None,
+    batch_size: int = 64,
 ) -> tuple[WordAttribution, ...]:
     r"""Attribute a prediction to words: the drop in probability when a word is occluded (leave-one-out).
 
@@ -53,6 +60,7 @@ def leave_one_out(
         label: the class whose probability is attributed; the predicted one by default.
         replacement: stands for an occluded word. By default the mask of a pretrained backbone's tokenizer (or
             its unknown token), and otherwise a word that the model's vocabulary does not have.
+        part: the words to occlude, counted over all sentences; all by default. The changes of others are NaN.
         batch_size: predictions per batch.
 
     Returns:
@@ -78,12 +86,14 @@ def leave_one_out(
         for number, sentence in enumerate(example.sentences)
         for position in range(len(sentence))
     ]
-    prediction, *changed = predict_answers(model, [example, *occluded], batch_size)
+    chosen = range(len(occluded)) if part is None else part
+    prediction, *changed = predict_answers(model, [example, *(occluded[word] for word in chosen)], batch_size)
     target = prediction.label if label is None else label
     if target is not None and target not in prediction.probabilities:
         raise ConfigError(f"unknown label {target!r}; expected one of {', '.join(prediction.probabilities)}")
     value = read_value(prediction, target)
-    changes = iter([value - read_value(without_word, target) for without_word in changed])
+    drops = {word: value - read_value(answer, target) for word, answer in zip(chosen, changed, strict=True)}
+    changes = iter([drops.get(word, math.nan) for word in range(len(occluded))])
     answer = prediction.answer if target is None else target
     return tuple(
         WordAttribution(sentence, answer, tuple(next(changes) for _ in sentence.words))

@@ -1,6 +1,7 @@
 """The effect of changed structures on an answer: which a model reads, what arcs contribute, which edits flip it."""
 
 import itertools
+import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
@@ -79,7 +80,9 @@ class TreeEdit:
     prediction: Prediction
 
 
-def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tuple[ArcAttribution, ...]:
+def arc_influence(
+    model: TaskModel, item: Item, *, part: range | None = None, batch_size: int = 64
+) -> tuple[ArcAttribution, ...]:
     r"""Attribute a prediction to dependency arcs: the drop in probability when an arc is lifted to the grandparent.
 
     .. math:: I_i = p(y \mid w, h_1 \ldots h_n) - p(y \mid w, h_1 \ldots h_{h_i} \ldots h_n)
@@ -90,6 +93,8 @@ def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tupl
     Args:
         model: predicts a label or a score.
         item: example, sentence, text, or a pair of these.
+        part: the words whose arcs are lifted, counted over all sentences; all by default. The changes of others are
+            NaN.
         batch_size: predictions per batch.
 
     Returns:
@@ -111,19 +116,24 @@ def arc_influence(model: TaskModel, item: Item, *, batch_size: int = 64) -> tupl
         (True, None)
     """
     example = _add_trees(model, item)
-    lifted = [
-        edit_example(example, number, tree.moved(word, tree.heads[head - 1]))
-        for number, tree in list_trees(example)
-        for word, head in enumerate(tree.heads)
-        if head
-    ]
+    arcs = [(number, word, head) for number, tree in list_trees(example) for word, head in enumerate(tree.heads)]
+    chosen = [word for word in (range(len(arcs)) if part is None else part) if arcs[word][2]]
+    lifted = [_lift(example, *arcs[word]) for word in chosen]
     prediction, *changed = predict_answers(model, [example, *lifted], batch_size)
     value = read_value(prediction, prediction.label)
-    changes = (value - read_value(without_arc, prediction.label) for without_arc in changed)
+    drops = {word: value - read_value(answer, prediction.label) for word, answer in zip(chosen, changed, strict=True)}
+    changes = iter([drops.get(word, math.nan) if head else None for word, (_, _, head) in enumerate(arcs)])
     return tuple(
-        ArcAttribution(sentence, prediction.answer, tuple(next(changes) if head else None for head in tree.heads))
+        ArcAttribution(sentence, prediction.answer, tuple(next(changes) for _ in tree.heads))
         for sentence, (_, tree) in zip(example.sentences, list_trees(example), strict=True)
     )
+
+
+def _lift(example: Example, number: int, word: int, head: int) -> Example:
+    """The example with a word of a sentence attached to the head of its head."""
+    tree = example.sentences[number].dependency
+    assert tree is not None
+    return edit_example(example, number, tree.moved(word, tree.heads[head - 1]))
 
 
 def flipping_edits(

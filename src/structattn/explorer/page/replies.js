@@ -100,7 +100,15 @@ export class Extras {
     if (this.get(what, model) || this.asking.has(key)) return;
     this.asking.add(key);
     try {
-      this.set(what, model, about, await app.request(what, { models: [model], sentences: about }));
+      let reply = await app.request(what, { models: [model], sentences: about });
+      // A long sentence is answered in parts, so that others are answered between them.
+      while (what !== "flip" && reply.tried < reply.of && same(sentences, app.state.sentences)) {
+        const next = await app.request(what, { models: [model], sentences: about, from: reply.tried });
+        const before = reply.values;
+        const merge = (row, at) => row && row.map((value, word) => value ?? before[at][word]);
+        reply = { ...next, values: next.values.map(merge) };
+      }
+      if (what === "flip" || !(reply.tried < reply.of)) this.set(what, model, about, reply);
       if (same(sentences, app.state.sentences)) app.draw();
     } catch (error) {
       app.say(error.message, true);
