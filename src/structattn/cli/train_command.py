@@ -26,14 +26,10 @@ _SECTIONS = ("data", "classifier", "decoder", "optimization")
 
 def expand(words: Sequence[str]) -> list[str]:
     """The words with the options of the run that ``--continue`` names before all others, which change them."""
-    replaced = [re.sub("^--continue(?==|$)", "--continued", word) for word in words]
-    if "--continued" not in (names := [word.partition("=")[0] for word in replaced]):
-        return replaced
-    place = names.index("--continued")
-    if "=" not in replaced[place] and place + 1 == len(words):
-        return replaced
-    run = replaced[place].partition("=")[2] or replaced[place + 1]
-    return [*_as_options(inherit_config(run)), *replaced]
+    words = [re.sub("^--continue(?==|$)", "--continued", word) for word in words]
+    options = [(*word.partition("=")[::2], after) for word, after in zip(words, [*words[1:], ""], strict=True)]
+    run = next((value or after for name, value, after in options if name == "--continued"), "")
+    return [*_as_options(inherit_config(run)), *words] if run else words
 
 
 def _as_options(values: Mapping[str, Any], section: str = "") -> Iterator[str]:
