@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -23,6 +24,7 @@ from structattn.encoders.encoder_table import BUILDERS
 from structattn.errors import ConfigError
 from structattn.options.checking import check_options
 from structattn.tasks import metric
+from structattn.training import RunFolder
 from structattn_papers.reproduction import (
     Queue,
     Row,
@@ -459,6 +461,51 @@ def test_every_value_of_every_key_of_a_row(place: Place, value: object) -> None:
                 assert row.digest
         except ConfigError as error:
             assert "\n" not in str(error)  # noqa: PT017 - there need not be an error
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells a process that its parent has ended")
+def test_runs_end_with_a_queue_that_is_killed() -> None:
+    code = (
+        "import subprocess, time; from structattn_papers.reproduction.queue import die_with_parent;"
+        "print(subprocess.Popen(die_with_parent(['sleep', '600']), start_new_session=True).pid, flush=True);"
+        "time.sleep(600)"
+    )
+    with subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, text=True) as queue:
+        assert queue.stdout is not None
+        child = Path(f"/proc/{int(queue.stdout.readline())}/cmdline")
+        wait_until(lambda: child.read_bytes().startswith(b"sleep"))
+        queue.kill()
+
+    def is_gone() -> bool:  # or a zombie, without words
+        try:
+            return not child.read_bytes()
+        except OSError:
+            return True
+
+    wait_until(is_gone)
+
+
+def wait_until(holds: Callable[[], bool], seconds: float = 30.0) -> None:
+    end = time.monotonic() + seconds
+    while not holds():
+        assert time.monotonic() < end
+        time.sleep(0.05)
+
+
+def test_a_run_of_another_queue_is_waited_for_and_keeps_its_log(place: Place, caplog: pytest.LogCaptureFixture) -> None:
+    queue = place.queue("base", seeds=[1])
+    (job,) = queue.jobs
+    folder = queue.folder(job)
+    log = folder.with_name(f"{folder.name}.log")
+    folder.parent.mkdir(parents=True, exist_ok=True)
+    log.write_text("step 550\n", encoding="utf-8")
+    with caplog.at_level("INFO", logger="structattn"), RunFolder(folder).claimed():
+        assert list(queue.work(hours=1 / 3600)) == []
+    assert "waits: " in caplog.text
+    assert f"in use by process {os.getpid()}" in caplog.text
+    assert log.read_text(encoding="utf-8") == "step 550\n"
+    (progress,) = queue.work()
+    assert progress.failure is None
 
 
 def test_faults_of_whoever_asks(place: Place) -> None:

@@ -2,6 +2,7 @@
 
 import contextlib
 import dataclasses
+import logging
 import os
 import signal
 import subprocess
@@ -13,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
 
-from structattn.errors import StructAttnError
+from structattn.errors import ConfigError, StructAttnError
 from structattn.files.json_yaml import read_yaml
 from structattn.training import RunFolder
 from structattn_papers.reproduction.checks import Check, append_check, check
@@ -30,6 +31,7 @@ from structattn_papers.reproduction.records import (
 from structattn_papers.reproduction.rows import Row
 from structattn_papers.reproduction.studies import record_of_study
 
+LOGGER = logging.getLogger("structattn.papers")
 # Seconds between two checks of the processes, between two signals to stop one, and until it is killed.
 _PAUSE = 0.2
 _AGAIN = 2.0
@@ -116,6 +118,7 @@ class Queue:
         self._rows = list(rows)
         self._usage: dict[Job, float] = {}
         self._is_whole: dict[Job, bool] = {}
+        self._held = set[Job]()
         self.drifted: list[Job] = []
         self.waiting = [row for row in rows if row.waits_for is not None]
         rows = [row for row in rows if row.waits_for is None and not (is_check and row.space is not None)]
@@ -165,7 +168,7 @@ class Queue:
                         done += 1
                         left = self._left(waiting, running, processes)
                         yield Progress(job, None, f"not run, as {lacking[0]} failed", done, len(self.jobs), left)
-                    elif len(running) < processes and not needed & unfinished:
+                    elif len(running) < processes and not needed & unfinished and not self._is_held(job):
                         waiting.remove(job)
                         running[job] = self._start(job)
                 time.sleep(_PAUSE)
@@ -230,6 +233,20 @@ class Queue:
             self._usage[job] = round(usage.ru_utime + usage.ru_stime, 1)
         return bool(ended)
 
+    def _is_held(self, job: Job) -> bool:
+        """Whether another process, such as a second queue, works in the folder of a job; it is waited for, and said."""
+        folder = RunFolder(self.folder(job))
+        if job.row.writes is not None or not folder.path.is_dir():
+            return False
+        try:
+            with folder.claimed():
+                return False
+        except ConfigError as error:
+            if job not in self._held:
+                self._held.add(job)
+                LOGGER.info("%s waits: %s", job, error)
+            return True
+
     def _start(self, job: Job) -> subprocess.Popen[bytes]:
         folder = self.folder(job)
         places = self._places_of(job.row)
@@ -248,7 +265,7 @@ class Queue:
         with open(self._log(job), "wb") as log:
             # A session of its own, so that an interruption reaches the run only from this process, and only once.
             return subprocess.Popen(
-                words,
+                die_with_parent(words),
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
@@ -311,6 +328,21 @@ class Queue:
     def _log(self, job: Job) -> Path:
         folder = self.folder(job)
         return folder.with_name(f"{folder.name}.log")
+
+
+# Linux alone tells a process that its parent has ended, whatever ended it; elsewhere ``_is_held`` is what helps.
+_DIE = """
+import ctypes, os, signal, sys
+if sys.platform == "linux":
+    ctypes.CDLL(None).prctl(1, signal.SIGKILL)  # PR_SET_PDEATHSIG
+if os.getppid() == int(sys.argv[1]):
+    os.execvp(sys.argv[2], sys.argv[2:])
+"""
+
+
+def die_with_parent(words: Sequence[str]) -> list[str]:
+    """A command that is killed when this process ends, even by ``kill -9``; a run that is killed can be resumed."""
+    return [sys.executable, "-c", _DIE, str(os.getpid()), *words]
 
 
 @contextlib.contextmanager
