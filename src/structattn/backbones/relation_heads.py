@@ -142,7 +142,7 @@ class RelationHeads(nn.Module):
 def relation_loss(
     scores: Float[Tensor, "batch head node node"],
     relation: Shaped[Tensor, "batch node node"] | Shaped[Tensor, "batch #head node node"],
-    mask: Bool[Tensor, "batch node"],
+    mask: Bool[Tensor, "batch node"] | Bool[Tensor, "batch node node"],
     *,
     objective: Objective = "mse",
     reduction: Reduction = "sentences",
@@ -158,7 +158,7 @@ def relation_loss(
     Args:
         scores: raw scores.
         relation: the target; must not be negative for ``bce``, ``ce`` and ``kl``.
-        mask: which nodes count.
+        mask: which nodes count, or which pairs of them.
         objective: one of the four.
         reduction: ``sentences`` averages over the pairs of each sentence, as the paper's loss of one sentence does,
             then over sentences; ``pairs`` averages over all pairs of the batch. Both also average over heads.
@@ -178,7 +178,7 @@ def relation_loss(
 def relation_sums(
     scores: Float[Tensor, "batch head node node"],
     relation: Shaped[Tensor, "batch node node"] | Shaped[Tensor, "batch #head node node"],
-    mask: Bool[Tensor, "batch node"],
+    mask: Bool[Tensor, "batch node"] | Bool[Tensor, "batch node node"],
     *,
     objective: Objective,
     reduction: Reduction,
@@ -191,7 +191,7 @@ def relation_sums(
         raise ValueError(f"objective: expected one of {', '.join(get_args(Objective))}, got {objective!r}")
     if reduction not in ("sentences", "pairs"):
         raise ValueError(f"reduction: expected 'sentences' or 'pairs', got {reduction!r}")
-    real = (mask[:, :, None] & mask[:, None, :])[:, None]
+    real = (mask if mask.dim() == 3 else mask[:, :, None] & mask[:, None, :])[:, None]
     relation = relation.to(scores.dtype)
     target = torch.where(real, relation.unsqueeze(1) if relation.dim() == 3 else relation, 0.0)
     # Not a product with the mask, as padding may contain anything.

@@ -3,16 +3,16 @@
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 import torch
-from jaxtyping import Int64
 from torch import Tensor, nn
 
 from structattn.backbones.backbone import max_input_length, reads_leftwards
 from structattn.backbones.injection import InjectedModel
+from structattn.backbones.text_boundaries import END, add_boundaries, boundary_tokens
 from structattn.data import SubwordBatch, collate_subwords
 from structattn.errors import ConfigError, StructAttnError
 from structattn.layers.evaluation_mode import evaluating
@@ -83,18 +83,12 @@ def word_surprisals(
         raise ConfigError("expected tokenizer=, the model's fast tokenizer")
     if not hasattr(language_model, "generate") or not reads_leftwards(language_model):
         raise ConfigError(f"expected a causal language model to score words, got {type(language_model).__name__}")
-    first = tokenizer.bos_token_id if tokenizer.bos_token_id is not None else tokenizer.cls_token_id
-    last = tokenizer.eos_token_id if tokenizer.eos_token_id is not None else tokenizer.sep_token_id
-    for name, token in (("beginning", first), ("end", last if count_eos else 0)):
-        if token is None:
-            raise ConfigError(
-                f"{type(tokenizer).__name__} has no token for the {name} of a text, which is scored with it"
-            )
+    boundary_tokens(tokenizer, with_end=count_eos)
     longest, number = max_input_length(language_model, tokenizer), 0
     stream = iter(sentences)
     while batch := list(itertools.islice(stream, batch_size)):
-        texts = collate_subwords(batch, tokenizer)
-        subwords, owners = _between(texts, tokenizer.all_special_ids, first, last if count_eos else None)
+        subwords, owners = add_boundaries(collate_subwords(batch, tokenizer), tokenizer, with_end=count_eos)
+        owners = owners - 1  # the word of the beginning is not scored
         lengths = subwords.mask.sum(1)
         if longest is not None and int(lengths.max()) > longest:
             row = int((lengths > longest).nonzero()[0])
@@ -108,32 +102,6 @@ def word_surprisals(
             raise StructAttnError(f"the scores of sentence {number + row + 1} ({words} ...) are not numbers")
         yield from _by_word(subwords, owners[:, 1:], bits, count_eos)
         number += len(batch)
-
-
-def _between(
-    subwords: SubwordBatch, special: Iterable[int], first: int, last: int | None
-) -> tuple[SubwordBatch, Int64[Tensor, "batch subword"]]:
-    """The texts between a token for the beginning and, perhaps, one for the end, and the word each token counts for.
-
-    A token of no word, such as a lone mark of a beginning, counts for the word after it; -1 stands for special tokens.
-    """
-    is_kept = subwords.mask & ~torch.isin(subwords.ids, torch.tensor(list(special)))
-    rows, width = len(subwords), int(is_kept.sum(1).max()) + 2
-    ids, words, owners = (torch.full((rows, width), start) for start in (0, 0, -1))
-    mask, is_word = (torch.zeros(rows, width, dtype=torch.bool) for _ in range(2))
-    for row, kept in enumerate(is_kept):
-        count = int(kept.sum())
-        inner = slice(1, count + 1)
-        ids[row, 0], ids[row, inner] = first, subwords.ids[row, kept]
-        words[row, inner], is_word[row, inner] = subwords.words[row, kept], subwords.is_word[row, kept]
-        num_words = int(subwords.num_words[row])
-        following = torch.where(is_word[row, inner], words[row, inner], num_words).flip(0).cummin(0).values.flip(0)
-        owners[row, inner] = following.clamp(max=num_words - 1)
-        mask[row, : count + 1 + (last is not None)] = True
-        if last is not None:
-            ids[row, count + 1] = last
-    segments = torch.zeros_like(ids)
-    return replace(subwords, ids=ids, mask=mask, words=words, is_word=is_word, segments=segments), owners
 
 
 @torch.no_grad()
@@ -151,13 +119,11 @@ def _token_bits(model: Any, language_model: Any, subwords: SubwordBatch) -> Tens
 
 def _by_word(subwords: SubwordBatch, owners: Tensor, bits: Tensor, count_eos: bool) -> Iterator[Surprisals]:
     for parts, owner, values in zip(subwords.sentences, owners, bits.double(), strict=True):
-        is_inner, count = owner >= 0, len(parts[0])
-        sums = torch.zeros(count, dtype=torch.float64).index_add_(0, owner[is_inner], values[is_inner]).tolist()
-        pieces = torch.bincount(owner[is_inner], minlength=count).tolist()
-        end = [("</s>", 1, float(values[int(is_inner.sum())]))] if count_eos else []
-        rows = [*zip(parts[0].words, pieces, sums, strict=True), *end]
-        words, sizes, surprisals = zip(*rows, strict=True) if rows else ((), (), ())
-        yield Surprisals(words, sizes, surprisals)
+        words = (*parts[0].words, *[END] * count_eos)
+        is_inner = owner >= 0
+        sums = torch.zeros(len(words), dtype=torch.float64).index_add_(0, owner[is_inner], values[is_inner])
+        pieces = torch.bincount(owner[is_inner], minlength=len(words))
+        yield Surprisals(words, tuple(pieces.tolist()), tuple(sums.tolist()))
 
 
 def word_perplexity(scores: Iterable[Surprisals]) -> float:
