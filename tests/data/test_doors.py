@@ -163,7 +163,7 @@ def test_tags_are_lists_beside_lists_of_words(tmp_path: Path) -> None:
     for record, message in (
         ({"tokens": words, "tags": ["O"]}, "here 1 for 2 words"),
         ({"text": "Ann slept", "tags": tags}, "here 2 for a text"),
-        ({"tokens": words, "tags": ["O", 3]}, "expected tags that are strings without spaces"),
+        ({"tokens": words, "tags": ["O", 3.5]}, "expected tags that are strings without spaces"),
     ):
         with pytest.raises(ParseError, match=message):
             list(read_objects([record]))

@@ -428,7 +428,7 @@ def test_names_are_learnt_saved_and_found_again(
     others = corpus.read_text().count("-name")
     assert main(["eval", str(tmp_path / "run"), "--data", str(tmp_path / "places.txt")]) == 0
     told = capsys.readouterr()
-    assert told.out.endswith(f"unseen_labels {others}\n")
+    assert told.out.splitlines()[0].endswith(f"unseen_labels {others}")
     assert f"warning: {tmp_path / 'places.txt'}: {others} of " in told.err
     assert " tags are not among the 3 of the training data: 'B-place', 'I-place'" in told.err
     refused = dataclasses.replace(config, task="sentiment", out=str(tmp_path / "no"))

@@ -28,6 +28,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     ),
     "eval": ("run", "--data", "sst.txt"),
     "predict": ("run", "--data", "sst.txt"),
+    "calibrate": ("run", "--test", "sst.txt"),
     "plot": ("run", "--example", "0", "--format", "svg", "--out", "plots"),
     "compare": ("run", "--data", "sst.txt"),
     "phrases": ("run",),
@@ -49,7 +50,8 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
     "hydra eval": ("trees.conllu", *HEADS),
 }
 WRITE_A_RUN = ("train", "parser train", "hydra pretrain")
-WITHOUT_MODEL = {"convert", "demo", "doctor", "list", "sweep"}
+# Or with the models of ``train``, or with one of a kind of its own.
+WITHOUT_MODEL = {"convert", "curve", "demo", "doctor", "list", "score", "sweep"}
 # What is traced runs where no function checks its arguments: ``unchecked/test_export.py``.
 TRACED = {"export"}
 # A server runs until it is interrupted: ``test_explorer_server.py``, ``test_serving.py``.

@@ -3,11 +3,13 @@
 import dataclasses
 import json as jsonlib
 from collections.abc import Iterator
+from typing import Any
 
 from structattn.cli.command_inputs import check_inputs
 from structattn.errors import ConfigError
 from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
+from structattn.options.hardware import Hardware
 from structattn.training.run_folder import RunFolder
 
 
@@ -20,6 +22,7 @@ def command(
     abstain: float = 0.0,
     format: str | None = None,
     parses: str | None = None,
+    hardware: Hardware,
     trust_code: bool = False,
     json: bool = False,
 ) -> Iterator[str]:
@@ -35,6 +38,7 @@ def command(
         abstain: mark answers of a lower probability as abstained.
         format: the data format of both files; recognised by default.
         parses: a CoNLL-U file with trees for the sentences that have none.
+        hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
         json: print one JSON object.
     """
@@ -44,8 +48,8 @@ def command(
     from structattn.inspection.report_page import calibration_page
     from structattn.training.calibrate_run import calibrate
 
-    options = {"format": format, "parses": parses, "trust_code": trust_code}
-    result = calibrate(run, data, test=test, thresholds=thresholds, abstain=abstain, **options)  # type: ignore[arg-type]
+    options: dict[str, Any] = {"format": format, "parses": parses, "hardware": hardware, "trust_code": trust_code}
+    result = calibrate(run, data, test=test, thresholds=thresholds, abstain=abstain, **options)
     folder = RunFolder(run)
     if folder.plots.is_dir():
         with replace_text(folder.plots / "calibration.html") as stream:

@@ -3,9 +3,11 @@
 import dataclasses
 import logging
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
@@ -17,6 +19,7 @@ from structattn.files.json_yaml import read_json, write_json
 from structattn.files.markdown import escape_markdown, format_table
 from structattn.files.text import checksum
 from structattn.options.checking import check_labels
+from structattn.options.hardware import Hardware
 from structattn.tasks import TaskModel
 from structattn.tasks.calibration import Calibration, Reliability, fit_temperature, measure_reliability, temper
 from structattn.training.examples import Data, name_source, read_labelled
@@ -71,6 +74,7 @@ def calibrate(
     abstain: float = 0.0,
     format: str | None = None,
     parses: str | None = None,
+    hardware: Hardware | None = None,
     trust_code: bool = False,
 ) -> Calibrated:
     """Fit a temperature for the best model of a run, which ``predict``, ``serve`` and ``export`` apply from now on.
@@ -83,6 +87,7 @@ def calibrate(
         abstain: see ``Calibration``.
         format: the format of both files; recognised if ``None``.
         parses: a CoNLL-U file with trees for sentences that have none.
+        hardware: device and precision of the model; the CPU if ``None``.
         trust_code: whether an encoder that the folder names as ``module:function`` may be imported and run.
 
     Raises:
@@ -102,7 +107,8 @@ def calibrate(
     folder = find_whole_model(run)
     _refuse_training_data(run, data)
     calibration = Calibration(1.0, dict(thresholds or {}), abstain)
-    model = load_task_model(run, trust_code=trust_code)
+    hardware = hardware or Hardware("cpu")
+    model, precision = hardware.move(load_task_model(run, trust_code=trust_code)), hardware.autocast
     if model.calibration is None:
         raise ConfigError(f"calibrate: expected a model that answers with classes, got task {model.task.name!r}")
     check_labels("threshold", calibration.thresholds, model.labels)
@@ -110,9 +116,9 @@ def calibrate(
 
     def answer(source: Data | None) -> tuple[np.ndarray, np.ndarray]:
         if source is None:
-            return _answer(model, read_run_examples(run, "dev", task=model.task)[0], "the run's dev data")
+            return _answer(model, read_run_examples(run, "dev", task=model.task)[0], "the run's dev data", precision)
         settings: DataConfig = inherit_data_config(run, source, format=format, parses=parses)
-        return _answer(model, read_labelled(model.task, source, settings), name_source(source))
+        return _answer(model, read_labelled(model.task, source, settings), name_source(source), precision)
 
     probabilities, gold = answer(data)
     calibration = dataclasses.replace(calibration, temperature=fit_temperature(probabilities, gold))
@@ -146,7 +152,9 @@ def calibrate(
     return result
 
 
-def _answer(model: TaskModel, examples: Sequence[Example], name: str) -> tuple[np.ndarray, np.ndarray]:
+def _answer(
+    model: TaskModel, examples: Sequence[Example], name: str, precision: Callable[[], AbstractContextManager[Any]]
+) -> tuple[np.ndarray, np.ndarray]:
     """The probabilities of the examples whose label the model knows, and the places of these labels."""
     places = {label: place for place, label in enumerate(model.labels)}
     answerable = [example for example in examples if example.label in places]
@@ -157,7 +165,8 @@ def _answer(model: TaskModel, examples: Sequence[Example], name: str) -> tuple[n
     if len(classes) < 2:
         listed = ", ".join(map(repr, classes)) or "none"
         raise ConfigError(f"{name}: expected examples of at least two classes of the model, got {listed}")
-    predictions = model.predict(answerable)
+    with precision():
+        predictions = model.predict(answerable)
     probabilities = np.array([list(prediction.probabilities.values()) for prediction in predictions])
     return probabilities, np.array([places[str(example.label)] for example in answerable])
 
