@@ -140,6 +140,8 @@ def test_a_row_that_no_longer_gives_its_record_is_marked_until_it_is_recorded_ag
     for again, is_marked in ((same, False), (other, True), (same, False), (other, True)):
         append_check(tree, check(tree, record, again))
         assert ("62.5** (1) ‡ |" in page(papers)) == (LEGENDS[DRIFTED] in page(papers)) == is_marked
+    append_check(tree, check(tree, record, dataclasses.replace(other, machine="another")))
+    assert LEGENDS[DRIFTED] not in page(papers), "another machine may be the reason"
     append_record(tree, other)
     assert "50.0 (1) |" in page(papers)
     assert LEGENDS[DRIFTED] not in page(papers)

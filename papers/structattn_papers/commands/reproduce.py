@@ -82,6 +82,7 @@ def _line(progress: "Progress") -> str:
         return f"{line}failed: {progress.failure}"
     if progress.check is not None:
         line += "; ".join(progress.check.differences) or "as recorded"
+        line += f"  ({progress.check.machine})" if progress.check.differences else ""
     elif progress.record is not None:
         line += f"{format_metrics(progress.record.metrics)}  {progress.record.seconds:.0f} s"
     else:

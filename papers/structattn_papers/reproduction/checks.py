@@ -21,7 +21,7 @@ class Check:
         recorded: the version of the code that made the record.
         version: the version that ran it again.
         machine: where.
-        differences: what differs from the record.
+        differences: what differs from the record; on another machine than the record's that may be due to it.
     """
 
     row: str
@@ -68,13 +68,13 @@ def append_check(row: Row, result: Check) -> None:
 
 
 def has_drifted(row: Row, records: Sequence[Record]) -> bool:
-    """Whether the latest check of any of these records found a difference."""
-    versions = {record.seed: record.version for record in records}
+    """Whether the latest check of any of these records found a difference, on the machine that made the record."""
+    origins = {record.seed: (record.version, record.machine) for record in records}
     latest = {}
     file = row.folder / CHECKS
     for values in read_json_lines(file, keys=("row", "seed")) if file.is_file() else ():
         with naming_description(file, "a check"):
             result = Check(**values)
-        if result.row == row.name and versions.get(result.seed) == result.recorded:
+        if result.row == row.name and origins.get(result.seed) == (result.recorded, result.machine):
             latest[result.seed] = result
     return any(result.differences for result in latest.values())
