@@ -373,7 +373,11 @@ def test_read_finds_the_format_and_the_target(tmp_path: Path) -> None:
     [
         ({"arity": 3}, "arity of 1 or 2, got 3"),
         ({"combine": "sum"}, "unknown combine 'sum'; known: single"),
-        ({"combine": "tai"}, "takes 2 sentences, the task has 1"),
+        ({"combine": "tai"}, "combine: expected single for an arity of 1, got 'tai'"),
+        (
+            {"arity": 2},
+            "combine: expected product_absolute, product_signed, tai, together for an arity of 2, got 'single'",
+        ),
         ({"metrics": ()}, "at least one metric"),
         ({"metrics": ("pearson",)}, "'pearson' does not compare labels"),
         ({"score_range": (1.0, 5.0)}, "'accuracy' does not compare scores"),

@@ -34,7 +34,8 @@ class Task:
         fallback_format: the format the data set is published in, which a file has if its name and first line do not
             identify another; always, if the answer is not a label.
         arity: 1 for single sentences, 2 for pairs.
-        combine: how the sentence vectors become one, see ``structattn.tasks.answer_config``.
+        combine: how the sentence vectors become one: ``single``; for pairs ``product_absolute`` (``u``, ``v``,
+            ``u * v``, ``|u - v|``), ``product_signed``, ``tai`` (the last two), or ``together``, read as one text.
         labels: the classes; ``None`` takes them from the training data.
         score_range: for regression, the lowest and highest score; the model predicts a distribution over the whole
             numbers between them (Tai et al. 2015, section 4.2).
@@ -93,9 +94,9 @@ class Task:
         if self.combine not in COMBINATIONS:
             raise ConfigError(f"task {self.name!r}: unknown combine {self.combine!r}; known: {', '.join(COMBINATIONS)}")
         if self.answer == "label" and COMBINATIONS[self.combine].arity != self.arity:
+            fitting = ", ".join(name for name, each in COMBINATIONS.items() if each.arity == self.arity)
             raise ConfigError(
-                f"task {self.name!r}: combine {self.combine!r} takes {COMBINATIONS[self.combine].arity} sentences, "
-                f"the task has {self.arity}"
+                f"task {self.name!r}: combine: expected {fitting} for an arity of {self.arity}, got {self.combine!r}"
             )
         if not self.metrics:
             raise ConfigError(f"task {self.name!r}: expected at least one metric")
