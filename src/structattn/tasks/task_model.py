@@ -16,7 +16,7 @@ from structattn.data import Example, PhraseTrees, Vocabulary
 from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.encoder_table import encoder_options
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, shown
 from structattn.tasks.answer_config import ClassifierConfig, DecoderConfig
 from structattn.tasks.answering import Evaluation, Item, Prediction, num_words, to_example
 from structattn.tasks.calibration import Calibration
@@ -25,6 +25,10 @@ from structattn.tasks.task import Task
 if TYPE_CHECKING:
     from structattn.layers.structured_attention import PartDistribution
     from structattn.syntax import Sentence
+
+LOGGER = logging.getLogger("structattn.tasks")
+# Of new texts of the training data's kind, 5 to 15 % of the words are unknown; of another language, most.
+_MOST_UNKNOWN, _FEWEST_WORDS = 0.4, 8
 
 
 @dataclass(frozen=True)
@@ -135,6 +139,7 @@ class TaskModel(SavedModel):
     encoder: Any
     vocabulary: Vocabulary | None
     find_trees: TreeFinder | None = None
+    _is_warned = False
     calibration: Calibration | None = None
 
     @classmethod
@@ -229,6 +234,22 @@ class TaskModel(SavedModel):
             return []
         return [position for position, word in enumerate(sentence.words) if word not in self.vocabulary]
 
+    def _warn_of_unknown(self, sentences: "Sequence[Sentence]") -> None:
+        """Say once that many words are unknown to the model, as in a language that it was not trained on."""
+        total = sum(map(len, sentences))
+        if self._is_warned or total < _FEWEST_WORDS:
+            return
+        unknown = [sentence.words[word] for sentence in sentences for word in self.unknown_words(sentence)]
+        if len(unknown) > _MOST_UNKNOWN * total:
+            self._is_warned = True
+            LOGGER.warning(
+                "warning: %.0f %% of %s words are unknown to the model (%s): it was trained on others, and reads all "
+                "of these as the same word",
+                100 * len(unknown) / total,
+                f"{total:,}",
+                ", ".join(map(shown, list(dict.fromkeys(unknown))[:4])),
+            )
+
     @property
     def has_latent_trees(self) -> bool:
         """Whether the encoder attends to the heads of words under a distribution over trees."""
@@ -265,6 +286,7 @@ class TaskModel(SavedModel):
             ConfigError: for a sentence that is longer than the task allows, and may not be truncated.
         """
         limited = list(map(self.task.limited, examples))
+        self._warn_of_unknown([sentence for example in limited for sentence in example.sentences])
         return limited if self.find_trees is None else self.find_trees(limited)
 
     def shortened(self, example: Example) -> Example:
