@@ -74,6 +74,7 @@ PARTS: dict[str, Part] = {
         program="parsers",
         reads="treebanks",
     ),
+    "raw_text": Part("Parsers on raw text", reads="treebanks"),
     "training_step": Part("A training step of the encoders"),
     "text_memory": Part("Memory of long texts", ["--pictures", "docs/evidence/figures"]),
     "ms_san_sep": Part("MS-SAN and separate directions"),

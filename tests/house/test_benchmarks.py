@@ -4,12 +4,13 @@ from pathlib import Path
 
 import pytest
 
+import structattn as sa
 from repository import ROOT
 from structattn.errors import ConfigError, ParseError
 
 pytest.importorskip("structattn_papers")  # which keeps records, too
 
-from benchmarks import pages, records
+from benchmarks import pages, raw_text, records
 from benchmarks.__main__ import PARTS
 from benchmarks.records import Record
 
@@ -121,3 +122,33 @@ def test_a_broken_record_is_named(folder: Path) -> None:
 def test_pages_of_speed_and_rates_are_those_of_the_records() -> None:
     for path, text in pages.pages().items():
         assert path.read_text(encoding="utf-8") == text, f"{path.name}: run `make tables`"
+
+
+def parsed(words: list[str], heads: list[int], *rows: tuple[str, str]) -> sa.Sentence:
+    """A sentence whose labels are nsubj, obj:x and so on, with contractions ``(ids, form)``."""
+    labels = [("root" if head == 0 else "nsubj" if head > word else "obj:x") for word, head in enumerate(heads, 1)]
+    lines = [(ids, form, *"________") for ids, form in rows]
+    lines += [(str(number), word, *"________") for number, word in enumerate(words, 1)] if rows else []
+    return sa.Sentence(words, dependency=sa.DependencyTree(heads, labels), rows=lines)
+
+
+def test_figures_from_raw_text_by_hand() -> None:
+    gold = [parsed(["Kids", "do", "n't", "wash", "."], [4, 4, 4, 0, 4], ("2-3", "don't")), parsed(["Hush"], [0])]
+    same = raw_text.measure(raw_text.list_units(gold), raw_text.list_units(gold))
+    assert same == dict.fromkeys(("sentences", "tokens", "words", "UAS", "LAS"), 100.0)
+    # One sentence instead of two, and the contraction in two tokens, of which the second hangs on the first.
+    other = [parsed(["Kids", "do", "n't", "wash", ".", "Hush"], [4, 4, 2, 0, 4, 4])]
+    found = raw_text.measure(raw_text.list_units(gold), raw_text.list_units(other))
+    assert found == {
+        "sentences": 0.0,
+        "tokens": pytest.approx(200 * 4 / (5 + 6)),  # Kids, wash, ., Hush of 5 and of 6
+        "words": 100.0,
+        "UAS": pytest.approx(100 * 4 / 6),
+        "LAS": pytest.approx(100 * 4 / 6),
+    }
+    # A word in two parts: neither they nor the arcs to and from them are right.
+    other = [parsed(["Ki", "ds", "do", "n't", "wash", "."], [5, 1, 5, 5, 0, 5]), parsed(["Hush"], [0])]
+    found = raw_text.measure(raw_text.list_units(gold), raw_text.list_units(other))
+    assert found["words"] == found["UAS"] == pytest.approx(200 * 5 / (6 + 7))
+    with pytest.raises(ValueError, match="expected the same characters"):
+        raw_text.measure(raw_text.list_units(gold), raw_text.list_units(gold[:1]))
