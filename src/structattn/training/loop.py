@@ -302,7 +302,6 @@ class _Loop:
         if not distributed.is_first_process():
             return
         tensors, optimizer_values = split_optimizer(optimizer)
-        model = self.learner.module.state_dict()
         values = {
             "step": self.step,
             "schedule": self.schedule.state_dict(),
@@ -311,7 +310,7 @@ class _Loop:
             "optimizer": optimizer_values,
             "history": [dataclasses.asdict(row) for row in self.history.rows],
         }
-        groups = {"model": model, "optimizer": tensors, **self.averaging.groups()}
+        groups = {"model": self.learner.module.state_dict(), "optimizer": tensors, **self.averaging.groups()}
         Checkpoint(self.folder.checkpoint, groups, values).write()
 
     def _restore(self) -> None:
