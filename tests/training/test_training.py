@@ -856,5 +856,7 @@ def test_what_is_wrong_with_labels_is_said_with_the_file(tmp_path: Path, train: 
 
 
 def test_what_is_wrong_with_labels_of_objects_names_no_file() -> None:
-    with pytest.raises(ConfigError, match=r"^the given data: task 'sst5': training example 1 has unknown label '7'"):
+    with pytest.raises(
+        ConfigError, match=r"^the given data: task 'sst5': training example 1 \(row 2\) has unknown label '7'"
+    ):
         sa.train([("good", "1"), ("bad", "7")], [("good", "1")], task="sst5", encoder="ms_san")
