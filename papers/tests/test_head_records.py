@@ -21,7 +21,7 @@ def test_a_test_treebank_is_recorded_as_other_test_data_are(folder: Path, capsys
     row = Row(folder, "heads", "hydra pretrain", arguments=("{data}/trees.conllu",), options=options)
     places = {"data": str(folder)}
     assert main([*row.words(places), "--out", str(folder / "run"), "--json"]) == 0
-    record = record_of(row, 1, folder / "run", places=places, golden=None)
+    record = record_of(row, 1, folder / "run", places=places)
     assert record.split == "test"
     result = read_json(folder / "run" / "result.json")
     for start, shown in (("dev_", "relations"), ("", "test_relations")):

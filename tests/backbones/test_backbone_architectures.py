@@ -12,7 +12,7 @@ from tokenizers import Tokenizer, models, pre_tokenizers
 
 import structattn as sa
 from backbones import opened
-from structattn.backbones import BackboneEmbedding, HydraConfig, PretrainedBackbone, add_heads, inject, load_backbone
+from structattn.backbones import BackboneEmbedding, HydraConfig, PretrainedBackbone, add_heads, load_backbone
 from structattn.backbones.backbone import has_text_at_end, reads_leftwards, takes_token_types
 from structattn.backbones.backbone_embedding import text_state
 from structattn.encoders import build
@@ -214,15 +214,6 @@ def test_sentence_vectors_of_a_decoder_differ_where_only_the_last_word_does(name
     texts = [sa.Sentence(["kids", last], dependency=tree) for last in ("wash", "bark")]
     first, second = encoder(sa.collate(texts, sa.Vocabulary([]))).vector
     assert (first - second).abs().max() > 1e-4
-
-
-@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
-def test_nothing_is_injected_into_a_decoder(implementation):
-    """Its heads would read later tokens: under sdpa the bias takes the place of the mask that forbids them."""
-    model = model_of(DECODERS["bert as a decoder"]())
-    model.set_attn_implementation(implementation)
-    with pytest.raises(ConfigError, match="priors cannot be injected into BertModel as a decoder: expected an encoder"):
-        inject(model, ["word"] * 4)
 
 
 def test_the_last_real_token_wherever_padding_is():

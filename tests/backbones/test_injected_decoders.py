@@ -224,8 +224,9 @@ def test_activation_checkpointing_changes_no_gradient(kind, use_reentrant):
         torch.testing.assert_close(again, plain, atol=1e-5, rtol=1e-4)
 
 
-def test_a_bert_that_was_made_a_decoder_is_one():
-    model = tiny("bert", is_decoder=True)
+@pytest.mark.parametrize("implementation", ["eager", "sdpa"])
+def test_a_bert_that_was_made_a_decoder_is_one(implementation):
+    model = tiny("bert", is_decoder=True, implementation=implementation)
     injected = inject(model, NAMES, tokenizer=minilm_tokenizer())
     texts = [sa.Sentence(["two", "kids", last]) for last in ("wash", "sleep")]
     first, second = (injected([text]).last_hidden_state[0, :3] for text in texts)

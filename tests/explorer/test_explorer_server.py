@@ -3,6 +3,7 @@
 import http.client
 import json
 import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -264,11 +265,19 @@ def test_what_the_model_gets_wrong_comes_first(run: Path, monkeypatch: pytest.Mo
     assert _choose_examples("run/best", model, data=None, data_format=None) == []
 
 
-def test_a_run_whose_data_are_gone_has_no_examples(
+def test_a_run_whose_data_are_gone_shows_the_texts_of_its_predictions(
     run: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture, tmp_path: Path
 ) -> None:
     monkeypatch.chdir(tmp_path)
-    assert _choose_examples(str(run / "run"), sa.load(run / "run"), data=None, data_format=None) == []
+    moved = shutil.copytree(run / "run", tmp_path / "moved")
+    environment = json.loads((moved / "environment.json").read_text(encoding="utf-8"))
+    (moved / "environment.json").write_text(json.dumps({**environment, "directory": str(tmp_path)}), encoding="utf-8")
+    chosen = _choose_examples(str(moved), sa.load(moved), data=None, data_format=None)
+    there = _choose_examples(str(run / "run"), sa.load(moved), data=None, data_format=None)
+    assert {example.sentences[0].words for example in chosen} <= {example.sentences[0].words for example in there}
+    assert len(chosen) > 0
+    shutil.rmtree(moved / "predictions")
+    assert _choose_examples(str(moved), sa.load(moved), data=None, data_format=None) == []
     assert "no examples to choose from: data.txt: cannot read this file" in caplog.text
 
 
