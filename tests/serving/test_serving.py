@@ -543,7 +543,8 @@ def test_a_server_that_ends_refuses_new_connections_and_answers_the_old(model: s
         # The thread that stops the server may not have closed its socket yet.
         while not is_refused and not stopping.done():
             try:
-                socket.create_connection(("127.0.0.1", port)).close()
+                socket.create_connection(("127.0.0.1", port), timeout=10).close()
+                time.sleep(0.01)  # rather than fill the queue of a socket that nobody accepts from
             except ConnectionRefusedError:
                 is_refused = True
         go.set()
