@@ -32,6 +32,11 @@ def influence(page: Any) -> list[tuple[float, bool, str]]:
     ]
 
 
+def show_influence(page: Any) -> None:
+    for name in ("influence of words", "influence of arcs"):
+        page.get_by_role("button", name=name).click()
+
+
 def with_influence(values: list[float | None], arcs: list[float | None]) -> dict[str, Any]:
     page = boot([sentence(WORDS, HEADS)], [attention(np.full((1, 5, 5), 0.2))])
     for do, row in (("influence", values), ("arcs", arcs)):
@@ -42,6 +47,7 @@ def with_influence(values: list[float | None], arcs: list[float | None]) -> dict
 def test_bars_of_words_and_arcs_have_one_scale_and_the_same_unit(chromium: Any, tmp_path: Path) -> None:
     start = with_influence([0.33, -0.11, 0.0, None, 0.165], [0.011, 0, 0, 0, -0.0055])
     with opened(chromium, write(tmp_path, start)) as page:
+        show_influence(page)
         bars, notes = influence(page), page.locator(".bars-note").all_inner_texts()
     assert [height for height, _, _ in bars] == pytest.approx([18, 6, 0, 0, 9, 0.6, 0, 0, 0, 0.3], abs=0.01)
     assert [title for _, _, title in bars[:5]] == [
@@ -58,6 +64,7 @@ def test_bars_of_words_and_arcs_have_one_scale_and_the_same_unit(chromium: Any, 
 
 def test_a_bar_of_nothing_looks_like_nothing(chromium: Any, tmp_path: Path) -> None:
     with opened(chromium, write(tmp_path, with_influence([0.001, 0, 0, 0, 0], [0, 0, 0, 0, 0]))) as page:
+        show_influence(page)
         assert influence(page)[0][0] == pytest.approx(18 * 0.001 / 0.05, abs=0.01)
 
 
@@ -65,6 +72,7 @@ def test_a_bar_of_nothing_looks_like_nothing(chromium: Any, tmp_path: Path) -> N
 def test_what_supports_is_orange_and_what_opposes_is_blue(chromium: Any, tmp_path: Path, theme: str) -> None:
     path = write(tmp_path, with_influence([0.3, -0.3, 0, 0, 0], [0, 0, 0, 0, 0]))
     with opened(chromium, path, color_scheme=theme) as page:
+        show_influence(page)
         colours = page.locator(".bars i").evaluate_all("bars => bars.map(bar => getComputedStyle(bar).backgroundColor)")
     up, down = ([int(part) / 255 for part in colour[4:-1].split(", ")] for colour in colours[:2])
     assert 15 < 360 * colorsys.rgb_to_hsv(*up)[0] < 40

@@ -230,14 +230,25 @@ def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, comm
     }
     examples = _choose_examples(models["ms_san"], test, wrong)
     names = [
-        f"{inspection.num_attractors(example)} attractors; wrong: "
+        f"{(count := inspection.num_attractors(example))} attractor{'' if count == 1 else 's'}; wrong: "
         + (", ".join(encoder for encoder in models if example.id in wrong[encoder]) or "none")
         for example in examples
     ]
     answers = explorer.Answers(models)
     boot = answers.boot(examples, host="frozen", title=_QUESTION, command=command, names=names, influence=True)
     boot["view"] = {"item": 0, "models": ["ms_san", "transformer"]}
+    boot["question"] = _QUESTION
+    for item, example in zip(boot["items"], examples, strict=True):
+        item["completions"] = _complete(example)
     return embed_explorer(boot)
+
+
+def _complete(example: Example) -> dict[str, str]:
+    """The verb that each answer would go on with, as far as it is known."""
+    (sentence,) = example.sentences
+    other = {"singular": "plural", "plural": "singular"}[str(example.label)]
+    verbs = {str(example.label): sentence.metadata.get("verb"), other: sentence.metadata.get("wrong_verb")}
+    return {label: verb for label, verb in verbs.items() if verb is not None}
 
 
 def _is_wrong(row: Mapping[str, object]) -> bool:

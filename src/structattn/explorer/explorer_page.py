@@ -48,7 +48,7 @@ _UNPACK = (
 _STYLE = (
     ":root{color-scheme:light dark}body{margin:0;padding:16px;background:light-dark(#f4f6f8,#0d0f12);"
     "color:light-dark(#1b1f24,#e8eaed);font:15px/1.5 system-ui,sans-serif}main{max-width:1280px;margin:0 auto}"
-    "h1{font-size:22px;line-height:1.25;margin:0 0 12px;overflow-wrap:anywhere}code{overflow-wrap:anywhere}"
+    "code{overflow-wrap:anywhere}"
 )
 
 
@@ -112,7 +112,7 @@ def _document(boot: Mapping[str, Any], connect: str) -> str:
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
         '<meta name="referrer" content="no-referrer">'
         f"<title>{title}</title><style>{_STYLE}</style></head>"
-        f"<body><main><h1><bdi>{title}</bdi></h1>{embed_explorer(boot)}</main></body></html>\n"
+        f"<body><main>{embed_explorer({**boot, 'level': 1})}</main></body></html>\n"
     )
 
 

@@ -121,11 +121,13 @@ def quantise(weights: Any, scale: float) -> np.ndarray:
     return np.asarray(np.rint(values.ravel() / scale * _LEVELS).astype(np.uint16))
 
 
-def pack(weights: Any, scale: float | None = None) -> dict[str, Any]:
-    """Non-negative numbers in 16 bits of their scale, by default the largest."""
+def pack(weights: Any, scale: float | None = None, steps: int = _LEVELS) -> dict[str, Any]:
+    """Non-negative numbers in steps of their scale, by default 65,535 of the largest."""
     values = np.asarray(weights, dtype=np.float64)
     scale = find_scale(values) if scale is None else scale
-    return {"shape": list(values.shape), "scale": scale, "data": pack_levels(quantise(values, scale))}
+    coarse = {} if steps == _LEVELS else {"steps": steps}
+    data = pack_levels(quantise(values, scale * _LEVELS / steps))
+    return {"shape": list(values.shape), "scale": scale, **coarse, "data": data}
 
 
 def pack_levels(levels: np.ndarray) -> str:

@@ -10,6 +10,7 @@ import { Answers, Flips, Ranking } from "./panels.js";
 import { Extras, Replies } from "./replies.js";
 import { Strips } from "./strips.js";
 import { STYLE } from "./style.js";
+import { Title } from "./title.js";
 import { Trees } from "./tree_view.js";
 import { moved, rerooted } from "./trees.js";
 import { liveHint, sentenceOf, sentenceOfAnswers } from "./wording.js";
@@ -53,31 +54,23 @@ export class Explorer {
     sheet.replaceSync(STYLE);
     this.root.adoptedStyleSheets = [sheet];
     this.status = make("p", { class: "status", role: "status", "aria-live": "polite" });
-    const [bar, answers, ranking, flips, strips, latent] = [Bar, Answers, Ranking, Flips, Strips, Latent].map(
-      (View) => new View(this),
-    );
-    this.trees = new Trees(this);
-    this.matrices = new Matrices(this);
-    this.views = [bar, this.trees, answers, ranking, flips, this.matrices, strips, latent];
+    const kinds = [Title, Bar, Trees, Answers, Ranking, Flips, Matrices, Strips, Latent];
+    this.views = kinds.map((View) => new View(this));
+    const [title, bar, trees, answers, ranking, flips, matrices, strips, latent] = this.views;
+    Object.assign(this, { trees, flips, matrices });
     this.box = make(
       "div",
       { class: "explorer", onkeydown: (event) => this.key(event) },
-      bar.element,
+      ...[title, bar, trees].map(({ element }) => element),
+      this.status,
       make(
         "div",
         { class: "columns" },
-        make(
-          "div",
-          { class: "main" },
-          this.trees.element,
-          this.status,
-          this.matrices.large,
-          this.matrices.element,
-          latent.element,
-          strips.element,
-        ),
-        make("aside", {}, answers.element, ranking.element, flips.element),
+        make("aside", {}, answers.element, flips.element, ranking.element),
+        matrices.large,
+        matrices.element,
       ),
+      ...[latent, strips].map(({ element }) => element),
     );
     this.root.replaceChildren(this.box);
     const media = globalThis.matchMedia("(prefers-color-scheme: dark)");

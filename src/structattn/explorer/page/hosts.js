@@ -3,7 +3,7 @@
 
 import { Explorer } from "./app.js";
 import { carried } from "./carried.js";
-import { isolated, make } from "./elements.js";
+import { make } from "./elements.js";
 import { fromFragment, openState } from "./share.js";
 import { liveHint } from "./wording.js";
 
@@ -71,8 +71,7 @@ async function startServed(element, token) {
     if (reply.ok) {
       const boot = await reply.json();
       document.title = boot.title;
-      document.querySelector("h1")?.replaceChildren(isolated(boot.title));
-      return explore(element, boot, server(token));
+      return explore(element, { ...boot, level: 1 }, server(token));
     }
     const field = make("input", { type: "password", "aria-label": "token", autocomplete: "off" });
     const open = (event) => {

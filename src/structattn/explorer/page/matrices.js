@@ -2,7 +2,7 @@
 
 import { largest, paintHead, perLine, syntacticCells } from "./cells.js";
 import { Scale } from "./colours.js";
-import { UPRIGHT, button, isolated, make, segmented } from "./elements.js";
+import { UPRIGHT, button, isolated, make, segmented, textWidth } from "./elements.js";
 import { scaleEnds } from "./export.js";
 import { MOVED } from "./heads.js";
 import { numberTable } from "./number_table.js";
@@ -10,8 +10,9 @@ import { clamp, count, short } from "./numbers.js";
 import { liveHint } from "./wording.js";
 
 const MOST_HEADS = 24; // more are shown one module at a time
-const LEAST_ROOM = 168; // pixels of a small matrix
-const MOST_ROOM = 280;
+const LEAST_ROOM = 92; // pixels of a small matrix
+const MOST_ROOM = 150;
+const LARGEST = 320; // of the chosen one
 
 /** Whether heads belong to several modules, one of which has several heads. */
 function hasModules(heads) {
@@ -68,7 +69,10 @@ export class Matrices {
     const perRow = app.view.scale === "row";
     const options = { scale, change, perRow, theme: app.theme, sentences: app.state.sentences, chosen: chosen.key };
     this.element.replaceChildren(this.controls(), this.legend(scale, change), this.columns(lists, width, options));
-    const large = this.enlarged(chosen, { ...options, room: clamp(width - 145, 120, 380) });
+    const names = Math.min(130, Math.max(...chosen.rows.map((unit) => textWidth(unit.text, 12))));
+    const beside = app.box.clientWidth > 760 ? 330 : 28; // the prediction, or the border
+    const room = clamp(app.box.clientWidth - beside - names - 20, 120, LARGEST);
+    const large = this.enlarged(chosen, { ...options, room });
     this.large.replaceChildren(large, ...(app.view.numbers ? [numberTable(app, chosen, change)] : []));
   }
 

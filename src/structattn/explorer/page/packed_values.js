@@ -8,9 +8,9 @@ export async function inflate(text) {
 }
 
 /** Weights from 16 bits each: all high bytes, then all low bytes. */
-export async function unpack({ scale, data }) {
+export async function unpack({ scale, data, steps = 65535 }) {
   const levels = readLevels(await inflate(data));
-  return Float32Array.from(levels, (level) => (scale * level) / 65535);
+  return Float32Array.from(levels, (level) => (scale * level) / steps);
 }
 
 /** Numbers of 16 bits. */

@@ -169,6 +169,26 @@ export class Flips {
     if (this.searches.get(model) === search) this.stop(model);
   }
 
+  /** Whether there is an edit to play, as far as is known. */
+  get canPlay() {
+    const { live, state, extras } = this.app;
+    const [model] = state.models;
+    const reply = extras.get("flip", model);
+    const hasTree = this.of(model).length > 0 && state.sentences.some(({ heads }) => heads);
+    return hasTree && (reply?.tried === reply?.of ? Boolean(reply?.edits.length) : live);
+  }
+
+  /** Play the next edit that flips the first model: the arc is shown in hand, then dropped. */
+  async play() {
+    const { app } = this;
+    const [model] = app.state.models;
+    if (app.live && !app.extras.get("flip", model)?.edits.length) await this.search(model);
+    const edits = app.extras.get("flip", model)?.edits ?? [];
+    if (!edits.length) return app.say("No single edit of the tree changes the prediction.");
+    this.played = (this.played ?? -1) + 1;
+    return this.apply(edits[this.played % edits.length]);
+  }
+
   stop(model) {
     this.searches.delete(model);
     this.app.keepingFocus(() => this.draw());
@@ -188,11 +208,15 @@ export class Flips {
     const { words } = app.state.sentences[sentence];
     const what = head ? `${words[head - 1]} → ${words[place]}` : `${words[place]} as the root`;
     const value = p === undefined || p === null ? short(score ?? 0, 2) : `${label} ${(100 * p).toFixed(0)}%`;
-    const apply = () =>
-      app.edit(sentence, (tree) => ({ ...tree, heads, labels: labels ?? tree.labels }), {
-        said: `${what}.`,
-        tree: "dependency",
-      });
+    const apply = () => this.apply({ sentence, word: place, head, heads, labels });
     return button([isolated(what), make("span", { class: "number" }, value)], apply, { class: "line-button" });
+  }
+
+  apply({ sentence = 0, word, head, heads, labels }) {
+    const { words } = this.app.state.sentences[sentence];
+    return this.app.edit(sentence, (tree) => ({ ...tree, heads, labels: labels ?? tree.labels }), {
+      said: head ? `${words[head - 1]} → ${words[word]}.` : `${words[word]} is the root.`,
+      tree: "dependency",
+    });
   }
 }

@@ -139,12 +139,23 @@ export class Prompt {
         isolated(words.slice(app.stretch.start, app.stretch.end).join(" ")),
         "” is selected: N makes it a phrase, Esc cancels.",
       );
-    else if (app.canEdit("dependency"))
+    else if (app.canEdit("dependency")) {
       say(
         "Press a head, then its dependent, or drag.",
         app.canEdit("constituency") ? " Shift selects several words for a phrase." : "",
       );
-    else say("Press a word to pin it.");
+      if (app.flips?.canPlay)
+        this.element.prepend(
+          button(
+            app.flips.played === undefined ? "Try an edit that flips it" : "Try another that flips it",
+            () => app.flips.play(),
+            {
+              class: "primary",
+              "data-key": "play",
+            },
+          ),
+        );
+    } else say("Press a word to pin it.");
     if (app.stretch)
       this.element.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
     if (app.hand)

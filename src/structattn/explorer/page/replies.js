@@ -54,7 +54,7 @@ export class Extras {
     this.app = app;
     this.known = new Map();
     this.asking = new Set();
-    this.wanted = new Set(app.live ? [] : ["influence", "arcs"]); // a live model is asked on demand
+    this.wanted = new Set(); // asked for on demand
   }
 
   /** Whether leave-one-out, a run of the model for each word, would take long. */

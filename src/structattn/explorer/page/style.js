@@ -44,8 +44,14 @@ select{max-width:100%}
 .menu summary{cursor:pointer;list-style:none;padding:3px 6px;border-radius:6px}
 .menu>div{position:absolute;inset-inline-end:0;z-index:5;display:grid;gap:4px;padding:8px;background:var(--paper);
   border:1px solid var(--rule);border-radius:8px;box-shadow:0 6px 20px #0003;min-width:max-content}
-.columns{display:grid;grid-template-columns:minmax(0,1fr) 310px;gap:18px;margin-top:10px}
-aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:sticky;top:8px}
+.columns{display:grid;grid-template-columns:280px fit-content(460px) minmax(300px,1fr);gap:18px;margin-top:10px;align-items:start}
+aside{display:flex;flex-direction:column;gap:12px}
+.question{font-size:24px;font-weight:700;line-height:1.2;overflow-wrap:anywhere}
+.verdict{font-size:20px;margin:2px 0 10px;background:var(--paper)}
+.verdict p{margin:0}
+.verdict .flipped strong{color:var(--edit)}
+.completion{position:absolute;inset-inline-start:calc(100% + 6px);top:2px;padding:3px 8px;border:1.5px dashed var(--accent);border-radius:6px;color:var(--accent);white-space:nowrap}
+.primary{background:var(--accent);border-color:var(--accent);color:var(--paper);font-weight:700;padding:5px 14px}
 .card{border:1px solid var(--rule);border-radius:8px;padding:10px 12px;background:var(--paper)}
 .scroll{overflow-x:auto;padding:2px 14px;
   mask-image:linear-gradient(to right,transparent,#000 14px,#000 calc(100% - 14px),transparent)}
@@ -95,7 +101,7 @@ aside{display:flex;flex-direction:column;gap:12px;align-self:start;position:stic
 .pair{display:grid;grid-template-columns:minmax(0,1fr) minmax(0,1fr);gap:14px}
 .grid{display:flex;flex-wrap:wrap;gap:10px 12px;align-items:flex-end}
 .head{max-width:100%}
-.title{display:flex;width:100%;justify-content:space-between;gap:6px;border-color:transparent;padding:2px 2px;text-align:start;font-size:13px;overflow-wrap:anywhere}
+.title{display:flex;flex-wrap:wrap;width:100%;justify-content:space-between;gap:0 6px;border-color:transparent;padding:2px 2px;text-align:start;font-size:13px;overflow-wrap:anywhere}
 .chosen .title{text-decoration:underline 2px var(--accent);text-underline-offset:3px}
 .moved .title{font-weight:700}
 .matrix{position:relative;line-height:0;max-width:100%}
@@ -120,11 +126,11 @@ td.number{text-align:end}
 .well i{position:absolute;inset-inline:0;bottom:0;background:var(--accent);border-radius:2px}
 .well b{position:absolute;inset-inline:-3px;height:2px;background:var(--ink)}
 .latent svg{font-family:${FONT};display:block}
+@container (max-width:1060px){.columns{grid-template-columns:300px minmax(0,1fr)}.heads{grid-column:1/-1}}
 @container (max-width:760px){
   .columns{grid-template-columns:minmax(0,1fr)}
-  aside{display:contents}
-  .answers{position:sticky;top:0;z-index:4;order:-1}
-  .answers h2{display:none}
+  .question{font-size:18px}
+  .verdict{font-size:15px;position:sticky;top:0;z-index:4}
 }
 @media (pointer:coarse){
   .words{height:48px}

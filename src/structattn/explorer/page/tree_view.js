@@ -107,6 +107,8 @@ export class Trees {
     this.listen(words, number, centres);
     const bars = influenceBars(app, number, centres, widths);
     const rename = (phrase) => this.prompt.askRename(number, phrase);
+    const completion = this.completion(number);
+    if (completion) words.append(completion);
     const inner = make(
       "div",
       { class: "line", dir: "ltr" },
@@ -117,6 +119,15 @@ export class Trees {
     );
     inner.style.width = `${width}px`;
     return make("div", { class: "scroll" }, inner);
+  }
+
+  /** The word that the first model would go on with, in the empty place after the sentence. */
+  completion(number) {
+    const { boot, state, now } = this.app;
+    const completions = boot.items[state.item]?.completions;
+    const next = now && completions?.[now[0].look.answer?.label];
+    if (!next || number !== state.sentences.length - 1) return null;
+    return make("span", { class: "completion", title: `what ${now[0].look.model} would go on with` }, isolated(next));
   }
 
   word(sentence, number, i, left, width) {

@@ -1,0 +1,63 @@
+/** The question that the models are asked, and what they answer. */
+
+import { isolated, make } from "./elements.js";
+import { same } from "./numbers.js";
+import { answerText } from "./wording.js";
+
+export class Title {
+  constructor(app) {
+    this.app = app;
+    const level = app.boot.level ?? 3; // 1 on a page of its own
+    this.question = make("div", { class: "question", role: "heading", "aria-level": level });
+    this.verdict = make("div", { class: "verdict" });
+    this.element = make(
+      "section",
+      { class: "title-card", "aria-label": "question and answer" },
+      this.question,
+      this.verdict,
+    );
+  }
+
+  draw() {
+    const { app } = this;
+    this.question.replaceChildren(isolated(questionOf(app.boot)));
+    this.verdict.replaceChildren(...(app.now ?? []).map(({ look }, i) => this.line(look, app.earlier[i].look.answer)));
+    this.verdict.hidden = !this.verdict.childElementCount;
+  }
+
+  line({ model, answer }, before) {
+    const text = this.app.boot.models.length > 1 || answer ? `${model}: ` : "";
+    const [said, rest] = answer ? [answerText(answer), this.judgement(answer, before)] : ["no prediction", ""];
+    return make(
+      "p",
+      { class: rest.startsWith("flip") ? "flipped" : "" },
+      isolated(text),
+      make("strong", {}, isolated(said)),
+      rest && make("span", { class: "soft" }, ` · ${rest}`),
+    );
+  }
+
+  /** Right or wrong before an edit; after it, whether the answer holds. */
+  judgement(answer, before) {
+    const { app } = this;
+    const item = app.boot.items[app.state.item];
+    if (app.isEdited && before) {
+      if (answer.label === null || answer.text)
+        return answerText(before) === answerText(answer) ? "as before" : `before ${answerText(before)}`;
+      return answer.label === before.label ? "its answer holds" : `flipped, before ${answerText(before)}`;
+    }
+    if (!item?.expected || answer.label === null || !same(item.sentences, app.state.sentences)) return "";
+    return answer.label === item.expected ? "right" : `wrong, expected ${item.expected}`;
+  }
+}
+
+const MOST_NAMED = 4;
+
+/** The question of a page; by default the labels to choose from. */
+function questionOf({ question, title, models }) {
+  const { labels } = models[0];
+  if (question) return question;
+  if (!labels || labels.length > MOST_NAMED) return title;
+  const text = labels.join(", ").replace(/, ([^,]*)$/, " or $1");
+  return `${text[0].toUpperCase()}${text.slice(1)}?`;
+}
