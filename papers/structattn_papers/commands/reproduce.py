@@ -60,18 +60,20 @@ def command(
         yield from (str(job) for job in queue.jobs)
         yield from (f"{row} waits for {row.waits_for}" for row in queue.waiting)
         return
-    failed = different = done = 0
+    failed = done = 0
+    checks = []
     for progress in queue.work(processes=jobs, hours=hours):
         done = progress.done
         failed += progress.failure is not None
-        different += progress.check is not None and bool(progress.check.differences)
+        checks += [] if progress.check is None else [progress.check]
         yield _line(progress)
     if done < len(queue.jobs):
         yield f"{len(queue.jobs) - done} runs left; the same command continues"
     elif queue.waiting and not failed:
         yield f"{len(queue.waiting)} rows waited for a study, which has ended; the same command runs them"
-    if check and done:
-        yield f"{done - failed - different} of {done} runs give their record, {different} do not"
+    if checks:
+        different = sum(bool(each.differences) for each in checks)
+        yield f"{len(checks) - different} of {len(checks)} runs give their record, {different} do not"
     if failed:
         raise ConfigError(f"{failed} of {len(queue.jobs)} runs failed; each has a log in {out}")
 

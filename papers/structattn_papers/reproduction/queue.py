@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import mean
+from typing import Any
 
 from structattn.errors import ConfigError, StructAttnError
 from structattn.files.json_yaml import read_yaml
@@ -111,8 +112,9 @@ class Queue:
         program: Sequence[str] = (sys.executable, "-m", "structattn"),
     ) -> None:
         self._program = list(program)
+        self._version = code_version()
         # Runs that were checked with one version are no check of the next.
-        self._out = Path(out).absolute() / (f"check-{code_version().replace(' ', '-')}" if is_check else "")
+        self._out = Path(out).absolute() / (f"check-{self._version.replace(' ', '-')}" if is_check else "")
         self._is_check = is_check
         self._places = {name: os.path.abspath(path) for name, path in places.items()}
         self._rows = list(rows)
@@ -125,7 +127,7 @@ class Queue:
         for row in rows:
             row.words(self._places_of(row))
         self._golden = {str(row): golden_output(row) for row in rows}
-        self._steps = {str(row): golden_step(row) for row in rows}
+        self._steps: dict[str, Mapping[str, Any] | None] = {}
         self._seconds = {str(row): [record.seconds for record in read_records(row)] for row in rows}
         self.jobs: list[Job] = []
         self.num_finished = 0
@@ -221,9 +223,15 @@ class Queue:
         is_missing = self._is_needed(job.row) and not RunFolder(self.folder(job)).is_finished
         return is_missing or (record is None) is not self._is_check
 
+    def _step(self, row: Row) -> Mapping[str, Any] | None:
+        """The present training step of a row, computed when it is first compared or recorded."""
+        if str(row) not in self._steps:
+            self._steps[str(row)] = golden_step(row)
+        return self._steps[str(row)]
+
     def _takes_step(self, record: Record, row: Row) -> bool:
         same_machine = processor() in record.machine
-        return same_step(record.step, self._steps[str(row)], same_machine=same_machine)
+        return record.step is None or same_step(record.step, self._step(row), same_machine=same_machine)
 
     def _has_ended(self, job: Job, process: "subprocess.Popen[bytes]") -> bool:
         """Whether a process has ended, and what it cost the processor."""
@@ -281,7 +289,7 @@ class Queue:
         # A finished run whose record is older than the model must be repeated.
         # Nor does a check with uncommitted changes say which ones it was made with.
         is_older = folder.is_finished and (
-            code_version().endswith("+")
+            self._version.endswith("+")
             if self._is_check
             else any(record.seed == job.seed for record in read_records(job.row))
         )
@@ -301,7 +309,7 @@ class Queue:
                     record_of(job.row, job.seed, folder, places=places),
                     processor_seconds=self._usage[job] if self._is_whole[job] else None,
                     golden=self._golden[str(job.row)],
-                    step=self._steps[str(job.row)],
+                    step=self._step(job.row),
                 )
         except StructAttnError as error:
             return None, None, str(error)
