@@ -1,5 +1,6 @@
 """``structattn score``: the surprisal of words in a causal language model, or minimal pairs."""
 
+import math
 import os
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING
@@ -89,9 +90,11 @@ def command(
                 for word, pieces, bits in zip(sentence.words, sentence.pieces, sentence.bits, strict=True):
                     stream.write(f"{number}\t{word}\t{pieces}\t{bits:.6f}\n")
     words = sum(len(sentence.words) for sentence in scores)
-    total = sum(sentence.total for sentence in scores)
-    perplexity = f"word perplexity {word_perplexity(scores):.2f}, {total / max(words, 1):.4f} bits a word"
-    yield f"{words:,} words of {len(scores):,} sentences: {perplexity}"
+    perplexity = word_perplexity(scores)
+    yield (
+        f"{words:,} words of {len(scores):,} sentences: "
+        f"word perplexity {perplexity:.2f}, {math.log2(perplexity):.4f} bits a word"
+    )
     if out is not None:
         yield f"wrote {os.fspath(out)}"
 
