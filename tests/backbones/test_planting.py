@@ -4,7 +4,7 @@ import pytest
 import torch
 
 import structattn as sa
-from backbones import DECODERS, decoder_tokenizer, minilm_tokenizer, tiny, tiny_decoder
+from backbones import DECODERS, KINDS, decoder_tokenizer, minilm_tokenizer, tiny, tiny_decoder
 from structattn.backbones import relation_loss
 from structattn.backbones.planting import plant, visible_pairs
 from structattn.backbones.text_boundaries import with_boundaries
@@ -121,6 +121,16 @@ def test_planting_leaves_the_model_as_it_was(kind):
     assert heads.remove() is model
     assert torch.equal(model(input_ids=ids).logits, before)
     assert [module.config._attn_implementation for module in model.modules() if hasattr(module, "config")] == names
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_encoders_are_planted_and_left_as_they_were(kind):
+    model, ids = tiny(kind), torch.arange(5, 12)[None]
+    before = model(input_ids=ids).last_hidden_state
+    heads = plant(model, {(0, 1): WordDistance()}, tokenizer=minilm_tokenizer(), align="own")
+    assert heads(["Two kids wash their hands .", "Kids ."])[1].item() > 0.1
+    torch.testing.assert_close(model(input_ids=ids).last_hidden_state, before, atol=1e-6, rtol=0)
+    assert torch.equal(heads.remove()(input_ids=ids).last_hidden_state, before)
 
 
 def test_planted_heads_learn_and_others_need_not():

@@ -44,6 +44,16 @@ def test_surprisals_are_those_of_a_loop_over_tokens(kind, with_end):
             assert scores.words == (*text.split(), *["</s>"] * with_end)
 
 
+@torch.no_grad()
+def test_an_unknown_word_has_a_probability():
+    from transformers import BertLMHeadModel
+
+    model = BertLMHeadModel(tiny("bert", is_decoder=True).config).eval()
+    (scores,) = word_surprisals(model, ["two \u2603\u2603 kids"], tokenizer=minilm_tokenizer())
+    assert scores.pieces == (1, 1, 1)
+    assert min(scores.bits) > 0
+
+
 def test_an_injected_model_scores_with_its_priors():
     model = inject(tiny_decoder("llama"), ["none"] * 4, tokenizer=decoder_tokenizer())
     plain = [scores.bits for scores in word_surprisals(model.remove(), TEXTS, tokenizer=decoder_tokenizer())]

@@ -109,8 +109,8 @@ class _NewRows:
         self.injected, self.prompts = injected, prompts
         tokenizer, device = injected.tokenizer, prompts.device
         self.starts = word_starts(tokenizer).to(device)
-        self.is_special = torch.zeros_like(self.starts)
-        self.is_special[torch.tensor(tokenizer.all_special_ids, dtype=torch.long, device=device)] = True
+        special = {*tokenizer.all_special_ids} - {tokenizer.unk_token_id}  # an unknown word is a word
+        self.is_special = torch.isin(torch.arange(len(self.starts)), torch.tensor(sorted(special))).to(device)
         self.sentences = [parts[0] for parts in prompts.sentences]
         self.priors: list[Prior] = [injected.prior]
         if injected.trees == "prompt":
@@ -155,11 +155,14 @@ class _NewRows:
             self.values[number] = prior(collate([words], Vocabulary([])).to(self.prompts.device))
         return self.values[number]
 
+    @functools.cached_property
+    def prompt_value(self) -> AttentionBias:
+        """The value of the priors that read a whole text, for the prompts; it is the same in every step."""
+        return prompt_value(self.injected.prior, self.sentences, self.prompts.device)
+
     def _of_prompts(self, positions: WordPositions, text: Tensor) -> AttentionBias:
-        """The priors that read a whole text read the prompt; it is the same in every step."""
-        if -1 not in self.values:
-            self.values[-1] = prompt_value(self.injected.prior, self.sentences, self.prompts.device)
-        value, count = self.values[-1], len(self.prompts)
+        """The priors that read a whole text, for each row, where both words are in the prompt."""
+        value, count = self.prompt_value, len(self.prompts)
         parts = (value.allowed, value.bias)
         chosen = (None if part is None else part.expand(count, -1, -1, -1)[text] for part in parts)
         return spread(AttentionBias(*chosen), within(positions, [self.sentences[row] for row in text.tolist()]))

@@ -32,10 +32,11 @@ def add_boundaries(
     """The texts between a token for the beginning and, perhaps, one for the end, and the word each token counts for.
 
     The beginning is word 0, and the end the last word; padding is -1. A token of no word, such as a lone mark of a
-    beginning, counts for the word after it.
+    beginning, counts for the word after it; the token for unknown words is one of a word.
     """
     first, last = boundary_tokens(tokenizer, with_end=with_end)
-    is_kept = subwords.mask & ~torch.isin(subwords.ids, torch.tensor(tokenizer.all_special_ids))
+    is_special = torch.isin(subwords.ids, torch.tensor(tokenizer.all_special_ids))
+    is_kept = subwords.mask & (subwords.is_word | ~is_special)
     rows, width = len(subwords), int(is_kept.sum(1).max()) + 1 + with_end
     ids, words, owners = (torch.full((rows, width), start) for start in (0, 0, -1))
     mask, is_word = (torch.zeros(rows, width, dtype=torch.bool) for _ in range(2))
