@@ -154,6 +154,17 @@ def test_results_are_escaped_on_terminals_only(tmp_path: Path) -> None:
     assert rb"\x1b[31m" in shown
 
 
+def test_a_log_that_nobody_reads_any_more_ends_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    stream = os.fdopen(writer, "w", encoding="utf-8")
+    record = logging.LogRecord("x", logging.INFO, "", 0, "epoch 1", (), None)
+    LogHandler(stream).emit(record)
+    assert "BrokenPipeError" in capsys.readouterr().err
+    with pytest.raises(BrokenPipeError):  # what is left in its buffer
+        stream.close()
+
+
 def test_a_line_of_the_log_does_not_run_into_a_bar(capsys: pytest.CaptureFixture[str]) -> None:
     handler = LogHandler(sys.stderr)
     bar = Bar(10, unit="step")

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from structattn.files.text import escape_controls
+
 _SECONDS = 10.0  # between two lines of the log
 
 
@@ -96,11 +98,12 @@ class LogHandler(logging.StreamHandler[Any]):
 
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, above a bar if there is one."""
-        from structattn.files.text import escape_controls
-
-        line, bars = escape_controls(self.format(record)), sys.modules.get("tqdm")
-        if bars is None:
-            self.stream.write(f"{line}\n")
-        else:
-            bars.tqdm.write(line, file=self.stream)
-        self.flush()
+        try:
+            line, bars = escape_controls(self.format(record)), sys.modules.get("tqdm")
+            if bars is None:
+                self.stream.write(f"{line}\n")
+            else:
+                bars.tqdm.write(line, file=self.stream)
+            self.flush()
+        except Exception:  # a stream that is closed or full ends no training
+            self.handleError(record)
