@@ -520,6 +520,17 @@ def split_of(data: DataConfig, **fields: Any) -> Any:
     return read_split(plan_run(config))
 
 
+def test_peak_memory_is_that_of_training(
+    data: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The test data are not even predicted when it is read off."""
+    file = RunFolder(tmp_path / "run").predictions("test")
+    monkeypatch.setattr(sys.modules["structattn.training.run"], "peak_memory", lambda _: float(file.exists()))
+    result = run(configure(dataclasses.replace(data, test=data.dev), tmp_path / "run", epochs=1))
+    assert file.exists()
+    assert result.peak_memory == 0.0
+
+
 def test_holdout_is_the_same_for_every_seed(data: DataConfig) -> None:
     alone = dataclasses.replace(data, dev=None, holdout=0.25)
     first, second = split_of(alone, seed=1), split_of(alone, seed=2)

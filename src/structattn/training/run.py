@@ -198,6 +198,7 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
             clipped=model.parameters(),
             measure_first=source is not None,
         )
+    memory = peak_memory(accelerator.device)  # of training, without the test
 
     def conclude() -> tuple[Mapping[str, float], dict[str, Any]]:
         """The metrics on test, and what lies behind those on dev and test."""
@@ -214,7 +215,7 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         test=test,
         parameters=count_parameters(model),
         seconds=history.last.seconds,
-        peak_memory=peak_memory(accelerator.device),
+        peak_memory=memory,
         examples={name: len(part) for name in ("train", "dev", "test") if (part := getattr(split, name))},
         best=dataclasses.asdict(history.best),
         reports=reports,
