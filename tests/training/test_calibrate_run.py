@@ -1,6 +1,7 @@
 """``calibrate``: what a run keeps, who applies it, and what is refused."""
 
 import json
+import shutil
 from pathlib import Path
 
 import numpy as np
@@ -97,6 +98,21 @@ def test_what_is_refused(folder: Path, arguments: list[str], message: str, capsy
     filled = [argument.format(folder=folder) for argument in arguments]
     assert main(["calibrate", str(folder / "run"), *filled]) == 2
     assert message.format(folder=folder) in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("train", ["train.csv", "./train.csv", "*.csv", "**/*.csv", "[t]rain.csv"])
+def test_only_training_files_are_refused_whatever_names_them(
+    train: str, folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(folder)
+    (folder / "held").mkdir()
+    shutil.move("dev.csv", "held/dev1.csv")
+    sa.train(train, "./held/d*.csv", encoder="emb_s2t", out="second", **OPTIONS)
+    shutil.move("train.csv", "moved.csv")
+    with pytest.raises(ConfigError, match=r"calibrate: moved\.csv is a training file of second"):
+        calibrate("second", "moved.csv")
+    if "**" not in train:  # then it is one, too
+        assert calibrate("second", "held/dev1.csv").examples == 40
 
 
 def test_labels_that_training_never_saw_are_left_out(folder: Path, caplog: pytest.LogCaptureFixture) -> None:

@@ -520,9 +520,7 @@ def split_of(data: DataConfig, **fields: Any) -> Any:
     return read_split(plan_run(config))
 
 
-def test_peak_memory_is_that_of_training(
-    data: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_peak_memory_is_that_of_training(data: DataConfig, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The test data are not even predicted when it is read off."""
     file = RunFolder(tmp_path / "run").predictions("test")
     monkeypatch.setattr(sys.modules["structattn.training.run"], "peak_memory", lambda _: float(file.exists()))

@@ -1,6 +1,7 @@
 """Calibrating the best model of a run on data that it was not trained on."""
 
 import dataclasses
+import fnmatch
 import logging
 import os
 from collections.abc import Callable, Mapping, Sequence
@@ -24,7 +25,7 @@ from structattn.tasks import TaskModel
 from structattn.tasks.calibration import Calibration, Reliability, fit_temperature, measure_reliability, temper
 from structattn.training.examples import Data, name_source, read_labelled
 from structattn.training.models import load_task_model
-from structattn.training.run_config import DataConfig
+from structattn.training.run_config import DataConfig, load_config
 from structattn.training.run_data import inherit_data_config, read_run_examples
 from structattn.training.run_folder import RunFolder
 
@@ -176,9 +177,19 @@ def _refuse_training_data(run: str | os.PathLike[str], data: Data | None) -> Non
     file = RunFolder(run).environment
     if not isinstance(data, str | os.PathLike) or not Path(data).is_file() or not file.is_file():
         return
-    config = inherit_data_config(run, data)
-    other = {config.dev, config.test, config.vectors}
-    recorded = {digest for name, digest in read_json(file).get("sha256", {}).items() if name not in other}
+    config = load_config(RunFolder(run).config).data
+    train = Path(config.train or "")
+    digests = read_json(file).get("sha256", {}).items()
+    recorded = {digest for name, digest in digests if Path(name) == train or _matches(Path(name).parts, train.parts)}
     if checksum(data) in recorded:
         hint = "give other data" if config.dev else "give other data, or none for the part that the run held out"
         raise ConfigError(f"calibrate: {data} is a training file of {run}, on which every model is too sure; {hint}")
+
+
+def _matches(parts: Sequence[str], pattern: Sequence[str]) -> bool:
+    """Whether ``glob`` finds the file of these parts by a pattern, which it may no longer find where it was."""
+    if not pattern:
+        return not parts
+    if pattern[0] == "**":
+        return any(_matches(parts[start:], pattern[1:]) for start in range(len(parts) + 1))
+    return bool(parts) and fnmatch.fnmatchcase(parts[0], pattern[0]) and _matches(parts[1:], pattern[1:])
