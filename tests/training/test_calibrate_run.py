@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import structattn as sa
+from interrupting import interrupted
 from structattn.cli import main
 from structattn.errors import ConfigError
 from structattn.tasks.calibration import Calibration, temper
@@ -53,6 +54,16 @@ def test_the_temperature_is_kept_and_applied(folder: Path) -> None:
     assert (run / "best" / "README.md").read_text(encoding="utf-8").count("## Calibration") == 1
     kept.save_pretrained(folder / "copy")
     assert sa.load(folder / "copy").calibration == result.calibration
+
+
+def test_the_model_of_an_unfinished_run_gets_a_card(folder: Path) -> None:
+    with interrupted(after=1):
+        sa.train(folder / "train.csv", encoder="emb_s2t", out=folder / "unfinished", **OPTIONS)
+    result = calibrate(folder / "unfinished", folder / "dev.csv")
+    assert sa.load(folder / "unfinished").calibration == result.calibration
+    card = (folder / "unfinished" / "best" / "README.md").read_text(encoding="utf-8")
+    assert card.startswith("---\n")
+    assert card.count("## Calibration") == 1
 
 
 def test_an_exported_program_has_the_temperature(folder: Path) -> None:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from structattn.data import Example
-from structattn.data.model_card import add_section
+from structattn.data.model_card import CARD, add_section, write_card
 from structattn.data.model_config import MODEL, find_whole_model
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json, write_json
@@ -148,6 +148,8 @@ def calibrate(
     )
     config = read_json(folder / MODEL.config)
     write_json(folder / MODEL.config, {**config, "calibration": dataclasses.asdict(calibration)})
+    if not (folder / CARD).is_file():  # which a run writes when it ends
+        write_card(folder)
     header, *rows = result.table()
     add_section(folder, "Calibration", f"{format_table(header, rows)}\n\nMeasured on {escape_markdown(measured_on)}.")
     return result
