@@ -243,12 +243,15 @@ def test_damaged_checkpoints_are_named(data: DataConfig, tmp_path: Path) -> None
     others = (json.dumps(each) for each in (*states, {**state, "history": []}, {**state, "optimizer": {}}, []))
     texts = [b"".join(serialise(tensors, state=text)) for text in (*others, "{", "")]
     model = b"".join(serialise({"model/none": torch.ones(1)}, state=metadata["state"]))
+    # Of more averaged states than the run has, those beyond its number are not read.
+    more = {f"earlier{number}/weight": torch.ones(1) for number in range(3)}
+    averaged = b"".join(serialise({**tensors, **more}, state=metadata["state"]))
     for damaged in (content[: len(content) // 2], b"", b"{}", model, *texts):
         file.write_bytes(damaged)
         with pytest.raises(ParseError) as caught:
             resume(tmp_path / "run")
         assert caught.value.file == str(file), damaged[:20]
-    file.write_bytes(content)
+    file.write_bytes(averaged)
     resume(tmp_path / "run")
 
 

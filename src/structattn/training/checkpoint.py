@@ -158,8 +158,9 @@ class Averaging:
     def restore(self, checkpoint: Checkpoint, device: torch.device) -> None:
         """Record the parameters of a checkpoint that has ``groups``."""
         self._latest.clear()
-        while state := checkpoint.group(f"earlier{len(self._latest)}"):
-            self._latest.append({name: tensor.to(device) for name, tensor in state.items()})
+        for state in (checkpoint.group(f"earlier{number}") for number in range(self.number)):
+            if state:
+                self._latest.append({name: tensor.to(device) for name, tensor in state.items()})
 
 
 def _mean(tensors: list[Tensor]) -> Tensor:
