@@ -56,13 +56,13 @@ def binary(tree):
             stop = next((last for first, last in inner if first == position), position + 1)
             cuts.append((position, stop))
             position = stop
-        found = []
+        phrases = []
         for first, stop in cuts[:-1]:
-            found.append((first, end - 1, stop - 1))
+            phrases.append((first, end - 1, stop - 1))
         for first, stop in cuts:
             if stop - first > 1:
-                found += visit(first, stop)
-        return found
+                phrases += visit(first, stop)
+        return phrases
 
     return [phrase for phrase in visit(0, len(tree)) if phrase[1] - phrase[0] > 1] if len(tree) > 1 else []
 
@@ -158,3 +158,5 @@ def test_faults_of_whoever_asks():
         tree_splits([tree], torch.zeros(2, 3, dtype=torch.int64))
     with pytest.raises(ValueError, match="expects states for each of the 3 words of text 0"):
         tree_splits([tree], torch.tensor([[0, 0, 1]]))
+    with pytest.raises(ValueError, match="expects states for each of the 3 words of text 0"):
+        tree_splits([tree], torch.tensor([[0, 1, 3]]))

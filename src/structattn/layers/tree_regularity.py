@@ -57,10 +57,9 @@ def tree_splits(
         >>> list(zip(splits.start.tolist(), splits.end.tolist(), splits.split.tolist()))
         [(0, 4, 1), (2, 4, 2)]
     """
-    longest = max((len(tree) for tree in trees if tree is not None), default=0)
     if words is None:
-        lengths = torch.tensor([0 if tree is None else len(tree) for tree in trees])
-        position = torch.arange(longest).expand(len(trees), -1)
+        lengths = torch.tensor([0 if tree is None else len(tree) for tree in trees], dtype=torch.int64)
+        position = torch.arange(max(lengths.tolist(), default=0)).expand(len(trees), -1)
         words = torch.where(position < lengths[:, None], position, -1)
     if len(words) != len(trees):
         raise ValueError(f"tree_splits expects the words of {len(trees)} texts, got those of {len(words)}")
@@ -70,11 +69,10 @@ def tree_splits(
     for row, tree in enumerate(trees):
         if tree is None:
             continue
-        of_states = words[row].tolist()
-        if len(set(of_states) - {-1}) != len(tree):
+        states = [(word, state) for state, word in enumerate(words[row].tolist()) if word >= 0]
+        first, last = dict(reversed(states)), dict(states)
+        if set(last) != set(range(len(tree))):
             raise ValueError(f"tree_splits expects states for each of the {len(tree)} words of text {row}")
-        first = [of_states.index(word) for word in range(len(tree))]
-        last = [len(of_states) - 1 - of_states[::-1].index(word) for word in range(len(tree))]
         rows += [(row, first[start], last[end], last[split]) for start, end, split in _binary_phrases(tree)]
     numbers = torch.tensor(rows, dtype=torch.int64, device=words.device).reshape(-1, 4)
     row_numbers, starts, stops, cuts = numbers.unbind(1)
@@ -83,21 +81,15 @@ def tree_splits(
 
 def _binary_phrases(tree: ConstituencyTree) -> list[tuple[int, int, int]]:
     """First word, last word and last word of the first part of each phrase with several places to split."""
-    ends: dict[tuple[int, int], list[int]] = {}
+    phrases = []
     spans = sorted(
         {(start, end) for _, start, end in tree.spans if end - start > 1}, key=lambda span: (span[0], -span[1])
     )
     for start, end in spans:
         inner = [span for span in spans if start <= span[0] and span[1] <= end and span != (start, end)]
-        position, cuts = start, []
-        while position < end:
-            position = max((last for first, last in inner if first == position), default=position + 1)
-            cuts.append(position)
-        ends[start, end] = cuts
-    phrases = []
-    for (start, end), cuts in ends.items():
-        for cut in cuts[:-1]:
-            if end - start > 2:
+        while start < end:
+            cut = max((last for first, last in inner if first == start), default=start + 1)
+            if cut < end and end - start > 2:
                 phrases.append((start, end - 1, cut - 1))
             start = cut
     return phrases
