@@ -124,10 +124,9 @@ def tree_regularity(
         >>> tree_regularity(h, tree_splits([tree]), torch.ones(1, 5, dtype=torch.bool), channels=1.0)
         tensor(1.2140)
     """
-    count = max(1, int(states.shape[2] * channels))
-    scores, is_possible = split_scores(states[..., :count].float(), splits, mask)
+    scores, is_possible = split_scores(_first_channels(states, channels), splits, mask)
     if not len(splits.row):
-        return states[..., :count].float().sum() * 0.0
+        return _first_channels(states, channels).sum() * 0.0
     logs = scores.masked_fill(~is_possible, -torch.inf).log_softmax(1)
     losses = -logs.gather(1, (splits.split - splits.start)[:, None]).squeeze(1)
     # A phrase of two words has one place to split, whatever its subwords.
@@ -140,19 +139,26 @@ def tree_regularity(
 
 def split_scores(
     states: Float[Tensor, "batch state dim"], splits: TreeSplits, mask: Bool[Tensor, "batch state"]
-) -> tuple[Float[Tensor, "phrase place"], Bool[Tensor, "phrase place"]]:
-    """The score of each place where a phrase could split, from its first state on, and which places are possible."""
+) -> tuple[Float[Tensor, "phrase split"], Bool[Tensor, "phrase split"]]:
+    """The score of a split after each state of a phrase, from its first one on, and which of these are possible."""
     distance = _orthogonal_parts(torch.where(mask[..., None], states, 0.0), mask)
     row, start, end = splits.row[:, None], splits.start[:, None], splits.end[:, None]
     width = int((splits.end - splits.start).max()) if len(splits.row) else 1
-    place = start + torch.arange(width, device=states.device)
-    is_possible = place < end
-    place = torch.where(is_possible, place, start)
-    is_possible = is_possible & splits.may_split[row, place]
+    split = start + torch.arange(width, device=states.device)
+    is_possible = split < end
+    split = torch.where(is_possible, split, start)
+    return _add_parts(distance, row, start, end, split), is_possible & splits.may_split[row, split]
+
+
+def _first_channels(states: Tensor, share: float) -> Tensor:
+    return states[..., : max(1, int(states.shape[-1] * share))].float()
+
+
+def _add_parts(distance: Tensor, row: Tensor | int, start: Tensor | int, end: Tensor | int, split: Tensor) -> Tensor:
+    """``O_{s-1,q} + O_{q,q+1} + O_{q,e} + O_{e,e+1}``."""
     # The matrix has a border of zeros around the text, so positions are shifted by one.
-    scores = distance[row, start, place + 1] + distance[row, place + 1, place + 2]
-    scores = scores + distance[row, place + 1, end + 1] + distance[row, end + 1, end + 2]
-    return scores, is_possible
+    scores = distance[row, start, split + 1] + distance[row, split + 1, split + 2]
+    return scores + distance[row, split + 1, end + 1] + distance[row, end + 1, end + 2]
 
 
 def _orthogonal_parts(states: Tensor, mask: Tensor) -> Tensor:
@@ -180,9 +186,8 @@ def greedy_tree(
         >>> [span[1:] for span in greedy_tree(h, "the dog near trees barks".split(), channels=1.0).spans]
         [(0, 5), (0, 3), (0, 2), (3, 5)]
     """
-    count = max(1, int(states.shape[1] * channels))
-    part = states[None, :, :count].float()
-    distance = _orthogonal_parts(part, torch.ones(1, len(words), dtype=torch.bool, device=part.device))[0].tolist()
+    part = _first_channels(states[None], channels)
+    distance = _orthogonal_parts(part, torch.ones(1, len(words), dtype=torch.bool, device=part.device)).detach().cpu()
     spans: list[tuple[str, int, int]] = []
     waiting = [(0, len(words) - 1)]
     while waiting:
@@ -190,11 +195,6 @@ def greedy_tree(
         if start >= end:
             continue
         spans.append(("", start, end + 1))
-
-        def score(place: int, start: int = start, end: int = end) -> float:
-            around = distance[start][place + 1] + distance[place + 1][end + 1]
-            return float(around + distance[place + 1][place + 2])
-
-        best = max(range(start, end), key=score)
+        best = start + int(_add_parts(distance, 0, start, end, torch.arange(start, end)).argmax())
         waiting += [(start, best), (best + 1, end)]
     return ConstituencyTree(words, spans)
