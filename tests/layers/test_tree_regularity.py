@@ -131,6 +131,9 @@ def test_gradients_are_finite_where_states_are_parallel_and_zero_where_nothing_s
     loss = tree_regularity(short, tree_splits(trees), torch.tensor([[True, True], [True, False]]))
     loss.backward()
     assert (loss.item(), short.grad.abs().sum().item()) == (0.0, 0.0)
+    padded = short.detach().clone()
+    padded[1, 1] = math.inf
+    assert tree_regularity(padded, tree_splits(trees), torch.tensor([[True, True], [True, False]])).item() == 0.0
 
 
 def test_only_the_first_channels_are_regularised():

@@ -125,8 +125,6 @@ def tree_regularity(
         tensor(1.2140)
     """
     scores, is_possible = split_scores(_first_channels(states, channels), splits, mask)
-    if not len(splits.row):
-        return _first_channels(states, channels).sum() * 0.0
     logs = scores.masked_fill(~is_possible, -torch.inf).log_softmax(1)
     losses = -logs.gather(1, (splits.split - splits.start)[:, None]).squeeze(1)
     # A phrase of two words has one place to split, whatever its subwords.
