@@ -145,16 +145,14 @@ class ModelService:
         if not isinstance(values.get("strict", False), bool):
             raise RequestError(f"strict: expected true or false, got {shown(values['strict'])}")
         results: list[Any] = [_read(question, text, index) for index, text in enumerate(texts)]
-        places = [place for place, result in enumerate(results) if not isinstance(result, StructAttnError)]
-        items = [results[place] for place in places]
+        items = [result for result in results if not isinstance(result, StructAttnError)]
         self._check_words(items)
-        answers = self._batches.submit(path, items, seconds=self.max_seconds, is_unwanted=client_has_left)
-        for place, answer in zip(places, answers, strict=True):
-            results[place] = answer
+        answers = iter(self._batches.submit(path, items, seconds=self.max_seconds, is_unwanted=client_has_left))
+        results = [result if isinstance(result, StructAttnError) else next(answers) for result in results]
         errors = [result for result in results if isinstance(result, StructAttnError)]
         if len(errors) == len(results) or (errors and values.get("strict")):
             raise errors[0]
-        return {question.answers: [_shown_error(each) for each in results]}
+        return {question.answers: [_shown_error(result) for result in results]}
 
     def close(self) -> None:
         """Accept no more requests, and answer those already accepted."""
