@@ -260,6 +260,12 @@ def test_counts_are_text_that_prometheus_reads_and_answers_name_the_model(server
     assert all(line.startswith("# TYPE structattn_") or sample.fullmatch(line) for line in lines)
 
 
+def test_names_in_counts_are_escaped_as_prometheus_expects(model: sa.tasks.SentenceModel) -> None:
+    with serving(model, name='modèle "a\\b"\n') as server, urllib.request.urlopen(f"{server.url}/metrics") as reply:
+        text = reply.read().decode()
+    assert r'structattn_model_info{model="modèle \"a\\b\"\n",version=' in text
+
+
 REFUSED = {
     "garbage": (400, "/predict", b"\x00\xff{", {}),
     "a list": (400, "/predict", [1], {}),

@@ -3,7 +3,6 @@
 Input is checked, and output is plain JSON: predictions, trees and attention.
 """
 
-import json
 import logging
 import threading
 import time
@@ -37,6 +36,8 @@ MOST_WORDS_OF_A_REQUEST = 8_192
 """Maximum number of words in the texts of one request."""
 MOST_SECONDS = 60.0
 """Maximum number of seconds until a request is answered; later it is dropped."""
+# What Prometheus escapes in a label, and nothing else: JSON would escape letters, too.
+_ESCAPES = str.maketrans({"\\": r"\\", '"': r"\"", "\n": r"\n"})
 
 
 class _Question(NamedTuple):
@@ -293,7 +294,7 @@ class ModelServer(TokenServer):
             requests = [f'{{path="{path}",status="{status}"}} {n}' for (path, status), n in self._requests.items()]
             seconds = [f'{{path="{path}"}} {total:.6f}' for path, total in self._seconds.items()]
         about = self.service.about
-        names = ",".join(f"{key}={json.dumps(about[key])}" for key in ("model", "version", "task"))
+        names = ",".join(f'{key}="{about[key].translate(_ESCAPES)}"' for key in ("model", "version", "task"))
         families = {
             ("requests_total", "counter"): requests,
             ("request_seconds_total", "counter"): seconds,
