@@ -12,6 +12,7 @@ Each paragraph of the treebank is one text, so the parser has to find its senten
 """
 
 import argparse
+import bisect
 import difflib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -24,7 +25,6 @@ from structattn.parsing import load_parser, parse
 from structattn.syntax import Sentence, read_conllu
 
 COLUMNS = ("treebank", "parser", "sentences", "tokens", "words", "UAS", "LAS")
-_MOST = 10**9  # no word has this number
 
 
 @dataclass(frozen=True)
@@ -78,14 +78,14 @@ def list_units(sentences: Sequence[Sentence]) -> Units:
 def align(gold: Sequence[Word], parsed: Sequence[Word]) -> dict[int, int]:
     """From each word of the parser that has a counterpart to that of the treebank."""
     pairs: dict[int, int] = {}
-    for mine, theirs in _list_regions(gold, parsed):
-        if any(gold[index].is_shared for index in mine) or any(parsed[index].is_shared for index in theirs):
-            forms = [gold[index].form for index in mine], [parsed[index].form for index in theirs]
+    for of_gold, of_parsed in _list_regions(gold, parsed):
+        if any(gold[index].is_shared for index in of_gold) or any(parsed[index].is_shared for index in of_parsed):
+            forms = [gold[index].form for index in of_gold], [parsed[index].form for index in of_parsed]
             for block in difflib.SequenceMatcher(None, *forms, autojunk=False).get_matching_blocks():
-                pairs |= {theirs[block.b + step]: mine[block.a + step] for step in range(block.size)}
+                pairs |= {of_parsed[block.b + step]: of_gold[block.a + step] for step in range(block.size)}
         else:
-            spans = {(gold[index].start, gold[index].end): index for index in mine}
-            for index in theirs:
+            spans = {(gold[index].start, gold[index].end): index for index in of_gold}
+            for index in of_parsed:
                 if (span := (parsed[index].start, parsed[index].end)) in spans:
                     pairs[index] = spans[span]
     return pairs
@@ -93,23 +93,12 @@ def align(gold: Sequence[Word], parsed: Sequence[Word]) -> dict[int, int]:
 
 def _list_regions(gold: Sequence[Word], parsed: Sequence[Word]) -> Iterator[tuple[list[int], list[int]]]:
     """The words of both sides between two places where words of both sides end."""
-    mine, theirs = 0, 0
-    while mine < len(gold) and theirs < len(parsed):
-        ends, first = [gold[mine].end, parsed[theirs].end], (mine, theirs)
-        while True:
-            while mine < len(gold) and gold[mine].end <= max(ends):
-                ends[0] = gold[mine].end
-                mine += 1
-            while theirs < len(parsed) and parsed[theirs].end <= max(ends):
-                ends[1] = parsed[theirs].end
-                theirs += 1
-            if ends[0] == ends[1]:
-                break
-            if ends[0] < ends[1]:
-                ends[0] = gold[mine].end
-            else:
-                ends[1] = parsed[theirs].end
-        yield list(range(first[0], mine)), list(range(first[1], theirs))
+    ends = sorted({word.end for word in gold} & {word.end for word in parsed})
+    sides: tuple[list[list[int]], list[list[int]]] = [[] for _ in ends], [[] for _ in ends]
+    for words, regions in zip((gold, parsed), sides, strict=True):
+        for index, word in enumerate(words):
+            regions[bisect.bisect_left(ends, word.end)].append(index)
+    return zip(*sides, strict=True)
 
 
 def measure(gold: Units, parsed: Units) -> dict[str, float]:
@@ -121,11 +110,8 @@ def measure(gold: Units, parsed: Units) -> dict[str, float]:
     if gold.characters != parsed.characters:
         raise ValueError(f"expected the same characters, got {gold.characters[:40]!r} and {parsed.characters[:40]!r}")
     pairs = align(gold.words, parsed.words)
-    arcs = [
-        (index, other)
-        for index, other in pairs.items()
-        if (pairs.get(head, _MOST) if (head := parsed.words[index].head) >= 0 else -1) == gold.words[other].head
-    ]
+    heads = {-1: -1, **pairs}  # the root is the root
+    arcs = [pair for pair in pairs.items() if heads.get(parsed.words[pair[0]].head) == gold.words[pair[1]].head]
     labelled = sum(parsed.words[index].relation == gold.words[other].relation for index, other in arcs)
     counts = {
         "sentences": (len({*gold.sentences} & {*parsed.sentences}), len(gold.sentences), len(parsed.sentences)),
@@ -135,7 +121,7 @@ def measure(gold: Units, parsed: Units) -> dict[str, float]:
             for name, right in (("words", len(pairs)), ("UAS", len(arcs)), ("LAS", labelled))
         },
     }
-    return {name: 200 * right / (true + found) for name, (right, true, found) in counts.items()}
+    return {name: 200 * right / (of_gold + of_parsed) for name, (right, of_gold, of_parsed) in counts.items()}
 
 
 def list_paragraphs(sentences: Sequence[Sentence]) -> list[str]:

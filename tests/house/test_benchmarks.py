@@ -138,8 +138,8 @@ def test_figures_from_raw_text_by_hand() -> None:
     assert same == dict.fromkeys(("sentences", "tokens", "words", "UAS", "LAS"), 100.0)
     # One sentence instead of two, and the contraction in two tokens, of which the second hangs on the first.
     other = [parsed(["Kids", "do", "n't", "wash", ".", "Hush"], [4, 4, 2, 0, 4, 4])]
-    found = raw_text.measure(raw_text.list_units(gold), raw_text.list_units(other))
-    assert found == {
+    figures = raw_text.measure(raw_text.list_units(gold), raw_text.list_units(other))
+    assert figures == {
         "sentences": 0.0,
         "tokens": pytest.approx(200 * 4 / (5 + 6)),  # Kids, wash, ., Hush of 5 and of 6
         "words": 100.0,
@@ -148,7 +148,7 @@ def test_figures_from_raw_text_by_hand() -> None:
     }
     # A word in two parts: neither they nor the arcs to and from them are right.
     other = [parsed(["Ki", "ds", "do", "n't", "wash", "."], [5, 1, 5, 5, 0, 5]), parsed(["Hush"], [0])]
-    found = raw_text.measure(raw_text.list_units(gold), raw_text.list_units(other))
-    assert found["words"] == found["UAS"] == pytest.approx(200 * 5 / (6 + 7))
+    figures = raw_text.measure(raw_text.list_units(gold), raw_text.list_units(other))
+    assert figures["words"] == figures["UAS"] == pytest.approx(200 * 5 / (6 + 7))
     with pytest.raises(ValueError, match="expected the same characters"):
         raw_text.measure(raw_text.list_units(gold), raw_text.list_units(gold[:1]))
