@@ -208,3 +208,10 @@ def test_what_the_format_cannot_hold_is_refused(tmp_path, sentence, message):
     with pytest.raises(ValueError, match=message):
         write_conllu(tmp_path / "a.conllu", [sentence])
     assert list(tmp_path.iterdir()) == []
+
+
+def test_of_a_column_that_conllu_lacks_only_the_two_signs_for_no_value_are_dropped(tmp_path):
+    rows = "".join(f"{number}\tmar\t{value}\n" for number, value in enumerate(("_", "*", "_*", "a"), 1))
+    (tmp_path / "a.conllup").write_text(f"# global.columns = ID FORM BIO\n{rows}", encoding="utf-8")
+    (sentence,) = read_conllu(tmp_path / "a.conllup")
+    assert [row[9] for row in sentence.rows] == ["_", "_", "BIO=_*", "BIO=a"]

@@ -147,7 +147,7 @@ def _check_columns(names: Sequence[str], path: object) -> Sequence[str]:
 def _standardise(values: Mapping[str, str]) -> tuple[str, ...]:
     """A row of CoNLL-U Plus as one of CoNLL-U; its further columns are in MISC, as ``NAME=value``."""
     *row, misc = (values.get(name, "_") for name in _STANDARD)
-    further = [f"{name}={value}" for name, value in values.items() if name not in _STANDARD and value not in "_*"]
+    further = [f"{name}={value}" for name, value in values.items() if name not in _STANDARD and value not in ("_", "*")]
     return (*row, "|".join(part for part in (misc, *further) if part != "_" or not further))
 
 
