@@ -197,3 +197,6 @@ def test_a_long_text_of_two_models_is_drawn(chromium: Any, tmp_path: Path, num_m
         assert page.locator(".word").count() == 256
         assert page.locator(".head canvas").count() == 2 * num_models
         assert page.evaluate("document.documentElement.scrollWidth") <= 1280
+        matrix, figure = (page.locator(name).first.bounding_box() for name in (".head canvas", ".head"))
+        assert matrix["width"] == pytest.approx(matrix["height"])
+        assert matrix["width"] <= figure["width"], "it lies over the next one"

@@ -191,7 +191,7 @@ export class Matrices {
       role: "img",
       "aria-label": `${head.title}: ${count(head.rows.length, "row")}, moved by ${short(head.moved)}`,
     });
-    const cell = paintHead(canvas, head, options);
+    paintHead(canvas, head, options);
     const chosen = options.chosen === head.key;
     const hasMoved = head.moved > MOVED;
     const title = button(
@@ -200,7 +200,7 @@ export class Matrices {
       { class: "title", "aria-pressed": String(chosen), "data-key": head.key },
     );
     const echo = make("p", { class: "echo" });
-    const box = this.framed(head, canvas, cell, echo, options.change);
+    const box = this.framed(head, canvas, echo);
     const figure = make(
       "figure",
       { class: `head${chosen ? " chosen" : ""}${hasMoved ? " moved" : ""}` },
@@ -213,14 +213,15 @@ export class Matrices {
   }
 
   /** The canvas with a frame around the row that is looked at; it shows the value of the cell under the pointer. */
-  framed(head, canvas, cell, echo, change) {
+  framed(head, canvas, echo) {
     const frame = make("div", { class: "frame", hidden: true });
     const box = make("div", { class: "matrix" }, canvas, frame);
     box.style.width = canvas.style.width;
-    this.frames.push({ head, frame, cell });
+    this.frames.push({ head, frame });
     const at = (event) => {
-      const { left, top } = canvas.getBoundingClientRect();
-      const [column, row] = [Math.floor((event.clientX - left) / cell), Math.floor((event.clientY - top) / cell)];
+      const { left, top, width, height } = canvas.getBoundingClientRect();
+      const column = Math.floor(((event.clientX - left) / width) * head.columns.length);
+      const row = Math.floor(((event.clientY - top) / height) * head.rows.length);
       return row >= 0 && column >= 0 && row < head.rows.length && column < head.columns.length ? [row, column] : null;
     };
     canvas.addEventListener("pointermove", (event) => {
@@ -228,7 +229,7 @@ export class Matrices {
       if (!place) return;
       const [row, column] = place;
       const [from, to] = [head.rows[row], head.columns[column]];
-      echo.replaceChildren(...cellSaid(head, row, column, change));
+      echo.replaceChildren(...cellSaid(head, row, column));
       this.app.keyWord = to.word === null ? null : [to.sentence, to.word];
       this.app.hover = from.word === null ? null : [from.sentence, from.word];
       this.app.mark();
@@ -262,7 +263,7 @@ export class Matrices {
           return name;
         }),
       );
-    const box = this.framed(head, canvas, cell, echo, options.change);
+    const box = this.framed(head, canvas, echo);
     const body = make(
       "div",
       { class: "large" },
@@ -288,7 +289,7 @@ export class Matrices {
   /** Move the frames to the row that is looked at. */
   mark() {
     const { spot } = this.app;
-    for (const { head, frame, cell } of this.frames) {
+    for (const { head, frame } of this.frames) {
       const rows = spot
         ? head.rows
             .map((unit, i) => [unit, i])
@@ -296,8 +297,9 @@ export class Matrices {
             .map(([, i]) => i)
         : [];
       frame.hidden = !rows.length;
+      const share = (number) => `${(100 * number) / head.rows.length}%`;
       if (rows.length)
-        Object.assign(frame.style, { top: `${rows[0] * cell}px`, height: `${(rows.at(-1) - rows[0] + 1) * cell}px` });
+        Object.assign(frame.style, { top: share(rows[0]), height: share(rows.at(-1) - rows[0] + 1) });
     }
   }
 }

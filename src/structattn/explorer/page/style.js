@@ -105,7 +105,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .chosen .title{text-decoration:underline 2px var(--accent);text-underline-offset:3px}
 .moved .title{font-weight:700}
 .matrix{position:relative;line-height:0;max-width:100%}
-.matrix canvas{forced-color-adjust:none;border-radius:2px;outline:1px solid var(--rule)}
+.matrix canvas{max-width:100%;forced-color-adjust:none;border-radius:2px;outline:1px solid var(--rule)}
 .frame{position:absolute;inset-inline:-2px;border:2px solid var(--ink);pointer-events:none}
 .echo{min-height:20px;font-size:12px;color:var(--soft);overflow-wrap:anywhere}
 .chosen-head{margin-top:12px}
