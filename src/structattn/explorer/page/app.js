@@ -78,12 +78,14 @@ export class Explorer {
     media.addEventListener("change", redraw);
     const notebook = new MutationObserver(redraw);
     notebook.observe(document.body, { attributeFilter: ["data-jp-theme-light", "class"] });
-    this.width = 0;
-    const sizes = new ResizeObserver(([entry]) => {
-      if (Math.abs(entry.contentRect.width - this.width) > 1) this.draw();
-      this.width = entry.contentRect.width;
+    this.widths = new Map();
+    const sizes = new ResizeObserver((entries) => {
+      const widths = entries.map(({ target, contentRect }) => [target, Math.round(contentRect.width)]);
+      const hasChanged = widths.some(([element, width]) => Math.abs(width - (this.widths.get(element) ?? 0)) > 1);
+      for (const [element, width] of widths) this.widths.set(element, width);
+      if (hasChanged) this.draw();
     });
-    sizes.observe(this.box);
+    for (const element of [this.box, matrices.element]) sizes.observe(element);
     const outside = (event) => event.composedPath().includes(this.root) || this.closeMenus();
     document.addEventListener("pointerdown", outside);
     // On a page of its own the keys are those of the explorer, wherever the focus is.
@@ -104,6 +106,11 @@ export class Explorer {
     if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false" ? "dark" : "light";
     if (body.classList.contains("vscode-dark")) return "dark";
     return globalThis.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+  }
+
+  /** The width inside the box or the heads as last laid out: asking the element would lay out what is half drawn. */
+  widthOf(element) {
+    return this.widths.get(element) || element.clientWidth;
   }
 
   draw() {

@@ -65,13 +65,14 @@ export class Matrices {
     const lists = this.shown;
     const change = app.view.mode === "change" && app.isEdited;
     const scale = new Scale(largest(lists.flat(), change), change, app.theme);
-    const width = this.element.clientWidth || 600;
+    const width = app.widthOf(this.element) || 600;
     const perRow = app.view.scale === "row";
     const options = { scale, change, perRow, theme: app.theme, sentences: app.state.sentences, chosen: chosen.key };
     this.element.replaceChildren(this.controls(), this.legend(scale, change), this.columns(lists, width, options));
     const names = Math.min(130, Math.max(...chosen.rows.map((unit) => textWidth(unit.text, 12))));
-    const beside = app.box.clientWidth > 760 ? 330 : 28; // the prediction, or the border
-    const room = clamp(app.box.clientWidth - beside - names - 20, 120, LARGEST);
+    const inside = app.widthOf(app.box);
+    const beside = inside > 760 ? 302 : 0; // the prediction
+    const room = clamp(inside - beside - names - 20, 120, LARGEST);
     const large = this.enlarged(chosen, { ...options, room });
     this.large.replaceChildren(large, ...(app.view.numbers ? [numberTable(app, chosen, change)] : []));
   }

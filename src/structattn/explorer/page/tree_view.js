@@ -26,10 +26,12 @@ export class Trees {
     const { app } = this;
     const active = app.root.activeElement;
     const focused = active?.dataset.word !== undefined && this.lines.contains(active);
-    const scrolled = [...this.lines.children].map((line) => line.scrollLeft);
     this.buttons = [];
-    this.lines.replaceChildren(...app.state.sentences.map((sentence, number) => this.line(sentence, number)));
-    [...this.lines.children].forEach((line, i) => (line.scrollLeft = scrolled[i] ?? 0));
+    // The boxes stay, and so does how far each is scrolled: setting that would lay out the page.
+    app.state.sentences.forEach((sentence, number) => {
+      const box = this.lines.children[number] ?? this.lines.appendChild(make("div", { class: "scroll" }));
+      box.replaceChildren(this.line(sentence, number));
+    });
     this.notes.replaceChildren(...this.notesOf());
     this.carried.textContent = carriedNote(app);
     if (!this.prompt.element.contains(active)) this.prompt.hint();
@@ -118,7 +120,7 @@ export class Trees {
       brackets(sentence, centres, widths, rename),
     );
     inner.style.width = `${width}px`;
-    return make("div", { class: "scroll" }, inner);
+    return inner;
   }
 
   /** The word that the first model would go on with, in the empty place after the sentence. */
