@@ -71,3 +71,18 @@ def test_samples_have_their_probabilities(kind: type[Distribution], listed: List
         # Four standard deviations of a frequency.
         bound = 4 * math.sqrt(0.25 / 4000)
         torch.testing.assert_close(same.double().mean(0), shares, atol=bound, rtol=0)
+
+
+@every_kind
+@pytest.mark.parametrize("batches", [((), (4,)), ((4,), ()), ((1,), (4,)), ((3, 1), (4,))], ids=str)
+def test_scores_and_allowed_keys_broadcast_both_ways(
+    kind: type[Distribution], listed: Listed, batches: tuple[tuple[int, ...], tuple[int, ...]]
+) -> None:
+    scores, allowed = SCORES[0].expand(*batches[0], 4), ALLOWED[1].expand(*batches[1], 4)
+    shape = torch.broadcast_shapes(scores.shape, allowed.shape)
+    narrow, wide = kind(scores, allowed), kind(scores.expand(shape), allowed.expand(shape))
+    for name in ("marginals", "argmax", "entropy"):
+        assert torch.equal(getattr(narrow, name)(), getattr(wide, name)())
+    first, second = (rows.sample(50, torch.Generator().manual_seed(0)) for rows in (narrow, wide))
+    assert first.shape == (50, *shape)
+    assert torch.equal(first, second)

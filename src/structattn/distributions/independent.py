@@ -22,8 +22,8 @@ from structattn.functional.masked_attention import masked_softmax, very_negative
 class _IndependentRows(ABC):
     """Scores of keys, and which keys are allowed."""
 
-    scores: Float[Tensor, "*batch key"]
-    allowed: Bool[Tensor, "*batch key"]
+    scores: Float[Tensor, "*#batch key"]
+    allowed: Bool[Tensor, "*#batch key"]
 
     def __post_init__(self) -> None:
         name = type(self).__name__
@@ -33,11 +33,13 @@ class _IndependentRows(ABC):
             raise ValueError(f"{name}: allowed of type {kind}: expected a tensor of type torch.bool")
         scores, allowed = self.scores.shape, self.allowed.shape
         if scores != allowed:
-            check_broadcast(
+            shape = check_broadcast(
                 scores,
                 allowed,
                 lambda: f"{name}: allowed of shape {tuple(allowed)} does not fit scores of shape {tuple(scores)}",
             )
+            object.__setattr__(self, "scores", self.scores.expand(shape))
+            object.__setattr__(self, "allowed", self.allowed.expand(shape))
 
     def _possible(self) -> Bool[Tensor, "*batch key"]:
         """Keys that are allowed and whose score does not forbid them."""
