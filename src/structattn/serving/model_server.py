@@ -216,7 +216,7 @@ def _check_text(value: Any, index: int) -> str:
 
 
 class ModelServer(TokenServer):
-    """An HTTP server for one service; ``/health`` needs no token.
+    """An HTTP server for one service; ``/health`` and ``/metrics`` need no token.
 
     An invalid request is answered with 400, one that the service has no room for with 503, a failure of the service
     with 500; the body then contains ``error``.
