@@ -28,8 +28,8 @@ def part(states, first, second):
     """The norm of a state without its projection on another; 0 outside the text."""
     if not (0 <= first < len(states) and 0 <= second < len(states)):
         return 0.0
-    one, other = states[first].double(), states[second].double()
-    return float((other - (other @ one) / (one @ one) * one).norm())
+    axis, state = states[first].double(), states[second].double()
+    return float((state - (state @ axis) / (axis @ axis) * axis).norm())
 
 
 def scores_by_hand(states, start, end):
