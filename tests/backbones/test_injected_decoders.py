@@ -14,6 +14,7 @@ from structattn.priors import (
     ConstituencyDistance,
     DependencyDistance,
     Forward,
+    LearntTable,
     NotSelf,
     PerHead,
     Relation,
@@ -25,9 +26,19 @@ WORDS = ["the", "dog", "near", "trees", "barks", "near", "the", "kids", "wash"]
 HEADS = [2, 5, 4, 2, 0, 5, 8, 6, 5]
 OTHER = [2, 3, 0, 3, 4, 5, 6, 7, 8]
 NAMES = ["forward/word", "word", "none", "backward"]
+
+
+def random_table(of="word"):
+    table = LearntTable(4, of, clip=4)
+    torch.nn.init.normal_(table.table, generator=torch.Generator().manual_seed(0))
+    return table
+
+
 # Every class of priors; a prior of the whole text must not get into a decoder.
 PRIORS = [Forward(), Backward(), NotSelf(), WordDistance(), Forward() + 0.5 * WordDistance(), -2.0 * WordDistance()]
 READERS = [DependencyDistance(), ConstituencyDistance(), Relation("head"), WordDistance() + 2 * DependencyDistance()]
+PRIORS += [random_table()]
+READERS += [random_table(of) for of in ("dependency", "constituency", "path")]
 
 
 class FirstWords(sa.priors.Prior):
@@ -61,7 +72,7 @@ def sentence(count=9, heads=HEADS, words=WORDS):
 @pytest.mark.parametrize("kind", DECODERS)
 def test_no_state_depends_on_later_words_or_what_is_computed_from_them(kind, implementation):
     """Alone and beside a longer text, inside a sliding window and beyond it: other words and another tree later on."""
-    for priors in (NAMES, PerHead([FirstWords(), Forward(), Backward(), None]), PRIORS[4]):
+    for priors in (NAMES, PerHead([FirstWords(), Forward(), Backward(), None]), PRIORS[4], random_table()):
         injected = decoder(kind, priors, implementation=implementation)
         for count in (4, 9):
             changed = sa.Sentence([*WORDS[: count - 1], "hands"], dependency=sa.DependencyTree([0, *range(1, count)]))

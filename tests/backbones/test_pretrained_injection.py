@@ -235,11 +235,15 @@ def test_classifiers_take_labels_and_alphas_are_learnt():
     assert alpha.grad.abs().min() > 0
 
 
-def test_save_and_load(tmp_path):
+@pytest.mark.parametrize("names", [NAMES, ["dependency_table", "forward/table", "path_table", "dependency_table"]])
+def test_save_and_load(tmp_path, names):
     subwords = subwords_of(BALLGAME)
-    injected = inject(tiny("bert"), NAMES, layers=[1], alpha=1.5, learnable_alpha=True)
+    injected = inject(tiny("bert"), names, layers=[1], alpha=1.5, learnable_alpha=True)
     with torch.no_grad():
-        next(injected.prior.parameters()).mul_(2.0)
+        before = states_of(injected, subwords)
+        for parameter in injected.prior.parameters():
+            torch.nn.init.uniform_(parameter, 0.5, 2.0)
+    assert not torch.equal(states_of(injected, subwords), before)
     injected.save_pretrained(tmp_path / "injected")
     again = load_injection(tiny("bert"), tmp_path / "injected")
     assert again.layers == (1,)

@@ -18,6 +18,7 @@ from structattn.priors import (
     DependencyDistance,
     Forward,
     LearnableAlpha,
+    LearntTable,
     NotSelf,
     PerHead,
     Prior,
@@ -66,6 +67,12 @@ PRIORS = {
     "learnt": LearnableAlpha(3) * (WordDistance() + Backward()),
     "per head": PerHead([Forward() + 2 * WordDistance(), None, DependencyDistance()]),
     "per head that forbids": PerHead([0.5 * Relation("logarithm"), None, Backward() + WordDistance()]),
+    "table": LearntTable(3),
+    "table of buckets": LearntTable(3, clip=128, buckets=32),
+    "dependency table": LearntTable(3, "dependency", clip=2),
+    "constituency table": LearntTable(3, "constituency", missing="none"),
+    "path table": LearntTable(3, "path", clip=3, missing="word"),
+    "per head, a row each": PerHead([LearntTable(3, "path")] * 2 + [DependencyDistance()]),
 }
 
 
@@ -329,7 +336,7 @@ def test_names() -> None:
     [
         (lambda: PerHead([]), "at least one head"),
         (lambda: PerHead([None, None], head_names=["one"]), "1 names for 2 heads"),
-        (lambda: PerHead([PerHead([Forward(), None])]), "prior 0 has 2"),
+        (lambda: PerHead([PerHead([Forward(), None])]), "PerHead has 1 heads, but prior 0 is made for 2"),
         (lambda: PerHead([LearnableAlpha(3) * WordDistance()]), "PerHead has 1 heads, but an alpha of prior 0 has 3"),
         (lambda: PerHead([None] * 2) + PerHead([None] * 3), "equal numbers of heads, got 2 and 3"),
         (lambda: LearnableAlpha(3) * PerHead([None, None]), "3 weights for a prior with 2 heads"),

@@ -119,6 +119,13 @@ class TreeBatch:
         """``distances`` between the words only, without computing the rest."""
         return self.remember("leaf_distances", lambda: self._distances(self.num_leaves))
 
+    def climbs(self) -> Int64[Tensor, "batch leaf leaf"]:
+        """Steps from a word (row) up to what it shares with another (column): its ancestors that the other lacks.
+
+        ``leaf_distances`` are these and their transpose, the steps down. Two roots are one step below what they share.
+        """
+        return self.remember("climbs", lambda: self._climbs(self.num_leaves))
+
     def to(self, device: torch.device | str) -> "TreeBatch":
         """The same trees on another device, with their cached values."""
         moved = self.from_tensors({name: tensor.to(device) for name, tensor in self.tensors().items()}, self.facts())
@@ -205,13 +212,16 @@ class TreeBatch:
 
     def _distances(self, rows: int) -> Tensor:
         """Count the ancestors of just one of the two: each is one step of the path (the common root drops out)."""
+        climbs = self._climbs(rows)
+        return climbs + climbs.mT
+
+    def _climbs(self, rows: int) -> Tensor:
         above = self.ancestors()[:, :rows]
-        count = above.sum(-1)
         # Counts must be exact: autocast would round a product of float32 to 8 bits, but it leaves float64 alone.
         real = above.double()
         common = (real @ real.mT).long()
         mask = self.mask[:, :rows]
-        return (count[:, :, None] + count[:, None, :] - 2 * common) * (mask[:, :, None] & mask[:, None, :])
+        return (above.sum(-1)[:, :, None] - common) * (mask[:, :, None] & mask[:, None, :])
 
     def _levels(self) -> Tensor:
         depths = self.depths()

@@ -12,7 +12,7 @@ from structattn.data import parse_relation
 from structattn.data.relation_names import parse_mask
 from structattn.errors import ConfigError
 from structattn.priors import LearnableAlpha, PerHead, Prior
-from structattn.priors.relation import import_prior, mask_prior, preference_prior
+from structattn.priors.relation import TABLES, import_prior, mask_prior, preference_prior, table_prior
 from structattn.priors.sequence import alibi_slopes
 
 _DIRECTIONS = ("forward", "backward")
@@ -55,6 +55,8 @@ def heads_prior(
             a relation alone        ``head:nsubj``: a preference; ``head:nsubj/none`` is the mask
             ``module:name``         a prior of your own, a class or an instance, or a function that computes a
                                     relation from a batch
+            ``table``               a learnt bias of each word offset, `LearntTable`; ``dependency_table``,
+                                    ``constituency_table`` and ``path_table`` of distances in trees
             ``none``                a plain head
             ======================  ============================================================================
 
@@ -75,11 +77,15 @@ def heads_prior(
     if learnable_alpha and not all(alphas):
         raise ConfigError("alpha expects a positive start to be learnt from, got 0")
     learnt = LearnableAlpha(len(pairs), initial=alphas) if learnable_alpha else None
+    names = {preference for _, preference in pairs if preference in TABLES}
+    tables = {name: table_prior(name, len(pairs), missing=missing_trees) for name in sorted(names)}
     priors: list[Prior | None] = []
     for (mask, preference), fixed in zip(pairs, alphas, strict=True):
         prior = None if mask == "none" else mask_prior(_relation_name(mask))
         if preference != "none":
-            preferred = preference_prior(_relation_name(preference), missing=missing_trees)
+            preferred = tables.get(preference)
+            if preferred is None:
+                preferred = preference_prior(_relation_name(preference), missing=missing_trees)
             scaled = (fixed if learnt is None else learnt) * preferred
             prior = scaled if prior is None else prior + scaled
         priors.append(prior)
@@ -103,15 +109,16 @@ def _parse_head(head: str | Sequence[str]) -> tuple[str, str]:
         parts = [parts[0], "none"] if parts[0] in _DIRECTIONS else ["none", parts[0]]
     try:
         mask, preference = parts
-        for name, parse in ((mask, parse_mask), (preference, parse_relation)):
-            if name != "none" and import_prior(name) is None:
-                parse(_relation_name(name))
+        if mask != "none" and import_prior(mask) is None:
+            parse_mask(_relation_name(mask))
+        if preference not in ("none", *TABLES) and import_prior(preference) is None:
+            parse_relation(_relation_name(preference))
     except ValueError as error:
         reason = f": {error}" if isinstance(error, ConfigError) else ""
         raise ConfigError(
             f"a head is 'mask/preference', such as 'forward/word', or one of the two: a mask of "
-            f"{', '.join(_DIRECTIONS)}, none and other relations, a preference of {', '.join(_DISTANCES)}, none and "
-            f"other relations; got {head!r}{reason}"
+            f"{', '.join(_DIRECTIONS)}, none and other relations, a preference of {', '.join((*_DISTANCES, *TABLES))}, "
+            f"none and other relations; got {head!r}{reason}"
         ) from None
     return mask, preference
 

@@ -1,10 +1,12 @@
 """Priors: attention masks and biases computed from a structure, as values that can be added and scaled."""
 
+from structattn.priors.learnt_table import LearntTable
 from structattn.priors.per_head import PerHead
 from structattn.priors.prior import AttentionBias, LearnableAlpha, Prior
 from structattn.priors.relation import Relation
 from structattn.priors.sequence import Backward, Forward, NotSelf, WordDistance
-from structattn.priors.tree import ConstituencyDistance, DependencyDistance, Subtree
+from structattn.priors.subtree import Subtree
+from structattn.priors.tree import ConstituencyDistance, DependencyDistance
 
 __all__ = [
     "AttentionBias",
@@ -13,6 +15,7 @@ __all__ = [
     "DependencyDistance",
     "Forward",
     "LearnableAlpha",
+    "LearntTable",
     "NotSelf",
     "PerHead",
     "Prior",

@@ -26,8 +26,8 @@ class PerHead(Prior):
         head_names: one name per head for pictures; made from the priors' names if ``None``.
 
     Raises:
-        ValueError: without any head, for a wrong number of names, for a prior that has heads of its own, or for weights
-            per head whose number is not the number of heads.
+        ValueError: without any head, for a wrong number of names, or for a prior or weights made for another number of
+            heads; each head takes the row of its own number.
 
     Example:
         >>> from structattn.priors import Backward, Forward, WordDistance
@@ -129,8 +129,8 @@ class PerHead(Prior):
 
     @staticmethod
     def _check(term: Term, num_heads: int, head: int) -> None:
-        if term.base.num_heads is not None:
-            raise ValueError(f"PerHead expects priors for a single head, but prior {head} has {term.base.num_heads}")
+        if term.base.num_heads not in (None, num_heads):
+            raise ValueError(f"PerHead has {num_heads} heads, but prior {head} is made for {term.base.num_heads}")
         for alpha in term.alphas:
             if (weights := num_weights(alpha)) not in (None, num_heads):
                 raise ValueError(f"PerHead has {num_heads} heads, but an alpha of prior {head} has {weights} weights")

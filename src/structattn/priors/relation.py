@@ -1,7 +1,7 @@
 """Priors from named relations: arcs with their labels, ancestors, and any matrix that a sentence carries."""
 
 from collections.abc import Hashable
-from typing import Literal
+from typing import Literal, cast
 
 import torch
 
@@ -71,6 +71,17 @@ class Relation(Prior):
         # A separate mask: in the bias, -inf would become NaN in the heads that weight it by zero.
         possible = matrix != -torch.inf
         return AttentionBias(possible, torch.where(possible, matrix, 0.0))
+
+
+#: The names of learnt tables as preferences of heads, and what each is read by.
+TABLES = {"table": "word", **{f"{name}_table": name for name in ("dependency", "constituency", "path")}}
+
+
+def table_prior(name: str, num_heads: int, *, missing: Literal["error", "none", "word"] = "error") -> Prior:
+    """The learnt table of that name, with a row for each head."""
+    from structattn.priors.learnt_table import Distance, LearntTable
+
+    return LearntTable(num_heads, cast(Distance, TABLES[name]), missing=missing)
 
 
 def import_prior(name: str) -> Prior | None:

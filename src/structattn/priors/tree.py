@@ -1,8 +1,4 @@
-"""Priors from syntax trees: short paths, subtrees.
-
-MS-SAN (arXiv 2012.14642), dependency distance mask ``M^dp``; Nguyen et al. 2020 (Tree-Structured Attention), subtree
-masking.
-"""
+"""Priors from syntax trees: short paths. MS-SAN (arXiv 2012.14642), dependency distance mask ``M^dp``."""
 
 from collections.abc import Hashable
 from typing import ClassVar, Literal, get_args
@@ -16,19 +12,39 @@ from structattn.priors.prior import AttentionBias, Prior
 
 # For a sentence without a tree: an error, no bias, or a bias by word distance.
 Missing = Literal["error", "none", "word"]
-WordsSee = Literal["all", "own"]
+Structure = Literal["dependency", "constituency"]
+
+
+def check_missing(missing: str, prior: str) -> None:
+    """Refuse another way to treat a sentence without a tree."""
+    if missing not in get_args(Missing):
+        raise ValueError(f"{prior} expects missing to be one of {', '.join(get_args(Missing))}, got {missing!r}")
+
+
+def climb(
+    batch: SentenceBatch, structure: Structure, missing: Missing, *, wanted_by: str
+) -> Int64[Tensor, "batch query key"]:
+    """``TreeBatch.climbs``; without a tree 0, or as if each word hung from the one in front of it."""
+    # If no sentence has a tree, and that is not an error, there are no trees at all.
+    trees: TreeBatch | None = getattr(batch, structure)
+    if missing == "error":
+        trees = batch.require(structure, wanted_by=wanted_by)
+    position = torch.arange(batch.tokens.shape[1], device=batch.device)
+    substitute = (position[:, None] - position).clamp(min=0)[None]
+    if missing != "word":
+        substitute = torch.zeros_like(substitute)
+    has_tree = getattr(batch, f"has_{structure}")[:, None, None]
+    return torch.where(has_tree, substitute if trees is None else trees.climbs(), substitute)
 
 
 class _TreeDistance(Prior):
     """Prefers words that are close in a tree."""
 
-    structure: ClassVar[Literal["dependency", "constituency"]]
+    structure: ClassVar[Structure]
 
     def __init__(self, missing: Missing = "error") -> None:
         super().__init__()
-        if missing not in get_args(Missing):
-            choices = ", ".join(get_args(Missing))
-            raise ValueError(f"{type(self).__name__} expects missing to be one of {choices}, got {missing!r}")
+        check_missing(missing, type(self).__name__)
         self.missing = missing
 
     def extra_repr(self) -> str:
@@ -46,21 +62,8 @@ class _TreeDistance(Prior):
 
     def forward(self, batch: SentenceBatch) -> AttentionBias:
         """Minus the path lengths, shape ``(batch, 1, query, key)``."""
-        # If no sentence has a tree, and that is not an error, there are no trees at all.
-        trees: TreeBatch | None = getattr(batch, self.structure)
-        if self.missing == "error":
-            trees = batch.require(self.structure, wanted_by=type(self).__name__)
-        position = torch.arange(batch.tokens.shape[1], device=batch.device)
-        substitute = (position - position[:, None]).abs()[None]
-        if self.missing != "word":
-            substitute = torch.zeros_like(substitute)
-        has_tree = batch.has_dependency if self.structure == "dependency" else batch.has_constituency
-        distance = substitute if trees is None else self._distances(trees)
-        distance = torch.where(has_tree[:, None, None], distance, substitute)
-        return AttentionBias(None, -distance[:, None].to(torch.get_default_dtype()))
-
-    def _distances(self, trees: TreeBatch) -> Int64[Tensor, "batch word word"]:
-        return trees.distances()
+        up = climb(batch, self.structure, self.missing, wanted_by=type(self).__name__)
+        return AttentionBias(None, -(up + up.mT)[:, None].to(torch.get_default_dtype()))
 
 
 class DependencyDistance(_TreeDistance):
@@ -111,60 +114,3 @@ class ConstituencyDistance(_TreeDistance):
     """
 
     structure = "constituency"
-
-    def _distances(self, trees: TreeBatch) -> Int64[Tensor, "batch word word"]:
-        return trees.leaf_distances()
-
-
-class Subtree(Prior):
-    r"""A phrase attends to its subtree, itself included; a word attends to all words.
-
-    Nodes are words first, then phrases. Nguyen et al. 2020, the mask ``mu``: ``allowed(q, k)`` is "``k`` is a word" for
-    a word ``q``, and "``k`` lies in the subtree of ``q``" for a phrase ``q``.
-
-    Args:
-        words_see: ``"all"`` words, as in the paper, or only their ``"own"`` subtree, which is the word itself: then the
-            state of a phrase depends on the nodes below it and on no other word, as in a Tree-LSTM.
-
-    Raises:
-        ValueError: for another value of ``words_see``.
-        MissingStructure: in ``forward``, if a sentence has no phrase tree.
-
-    Example:
-        >>> import structattn as sa
-        >>> tree = sa.ConstituencyTree.from_brackets("(S (D the) (VP (V barks)))")
-        >>> sentence = sa.Sentence(tree.words, constituency=tree)
-        >>> batch = sa.collate([sentence], sa.Vocabulary.from_examples([sa.Example((sentence,))]))
-        >>> Subtree()(batch).allowed[0, 0].int().tolist()
-        [[1, 1, 0, 0], [1, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1]]
-        >>> Subtree("own")(batch).allowed[0, 0].int().tolist()
-        [[1, 0, 0, 0], [0, 1, 0, 0], [1, 1, 1, 1], [0, 1, 0, 1]]
-    """
-
-    def __init__(self, words_see: WordsSee = "all") -> None:
-        super().__init__()
-        if words_see not in get_args(WordsSee):
-            raise ValueError(f"Subtree expects words_see to be one of all, own; got {words_see!r}")
-        self.words_see: WordsSee = words_see
-
-    def extra_repr(self) -> str:
-        """The option."""
-        return f"words_see={self.words_see!r}"
-
-    @property
-    def name(self) -> str:
-        """``subtree``."""
-        return "subtree"
-
-    def cache_key(self) -> Hashable:
-        """The class and its option: two of a kind are one."""
-        return type(self), self.words_see
-
-    def forward(self, batch: SentenceBatch) -> AttentionBias:
-        """The mask, shape ``(batch, 1, node, node)``."""
-        tree = batch.require("constituency", wanted_by="Subtree")
-        if self.words_see == "own":
-            return AttentionBias(tree.subtrees()[:, None])
-        leaf = torch.arange(tree.mask.shape[1], device=tree.mask.device) < tree.num_leaves
-        among_leaves = (tree.mask & leaf)[:, :, None] & (tree.mask & leaf)[:, None, :]
-        return AttentionBias(torch.where(leaf[:, None], among_leaves, tree.subtrees())[:, None])
