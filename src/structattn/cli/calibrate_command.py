@@ -61,7 +61,9 @@ def command(
     yield f"fitted on {result.examples:,} examples; measured on {result.measured_on}"
     yield from align_columns(header, rows)
     if thresholds or abstain:
-        yield f"answers {result.coverage:.1%} of the examples, {result.accuracy:.1%} of these correctly"
+        answered = "" if result.calibration.separate else f"answers {result.coverage:.1%} of the examples, "
+        of = "decisions on labels are right" if result.calibration.separate else "these correctly"
+        yield f"{answered}{result.accuracy:.1%} of {of}"
 
 
 def _read_thresholds(text: str | None) -> dict[str, float]:

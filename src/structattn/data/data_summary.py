@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structattn.data.example import Example
+from structattn.data.example import Example, split_labels
 from structattn.data.span_tags import OUTSIDE, Pair, list_pairs, recognise_scheme
 from structattn.errors import shown
 from structattn.syntax.sentence import TRUNCATED
@@ -40,6 +40,7 @@ class DataSummary:
     sentences: int
     warnings: tuple[str, ...]
     tags: str = ""  # how tags mark spans
+    bare: int = 0  # examples without any of several labels
 
     def __str__(self) -> str:
         parts = [f"{self.name}: {self.examples:,} {_inflect('example', self.examples)} ({self.format})"]
@@ -47,6 +48,8 @@ class DataSummary:
             most = ", ".join(f"{_truncate(label)} {count:,}" for label, count in list(self.labels.items())[:_SHOWN])
             more = f", {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
             parts.append(f"{len(self.labels)} {_inflect('label', len(self.labels))} ({most}{more})")
+        if self.bare:
+            parts.append(f"{self.bare:,} with none of them")
         if self.tags:
             parts.append(self.tags)
         if self.scores is not None:
@@ -73,7 +76,7 @@ class DataSummary:
 
 
 class ExampleCounts:
-    """Counts examples as they pass by, whose labels are classes, texts, or one tag for each word.
+    """Counts examples as they pass by, whose labels are classes, several of them, texts, or one tag for each word.
 
     ``known_labels`` are the classes of the training data, or of a model; ``known_words`` have a vector.
     """
@@ -89,6 +92,7 @@ class ExampleCounts:
         has_classes: bool = True,
         has_tags: bool = False,
         has_spans: bool = False,
+        has_several: bool = False,
     ) -> None:
         self._name = name
         self._format = format
@@ -98,12 +102,13 @@ class ExampleCounts:
         self._has_classes = has_classes
         self._has_tags = has_tags or has_spans
         self._has_spans = has_spans
+        self._has_several = has_several
         self._pairs: set[Pair] = set()
         self._examples = 0
         self._labels, self._tags = Counter[str](), Counter[str]()
         self._scores: list[float] = []
         self._lengths: list[int] = []
-        self._unlabelled = self._unknown = self._without_trees = self._truncated = self._empty = 0
+        self._bare = self._unlabelled = self._unknown = self._without_trees = self._truncated = self._empty = 0
 
     def add(self, example: Example) -> None:
         """Count one more."""
@@ -115,7 +120,8 @@ class ExampleCounts:
                 if self._has_spans:
                     self._pairs.update(list_pairs(tags))
             elif self._has_classes:
-                self._labels[example.label] += 1
+                self._labels.update(split_labels(example.label) if self._has_several else [example.label])
+                self._bare += self._has_several and not example.label
         elif example.label is None:
             self._unlabelled += 1
         else:
@@ -138,7 +144,7 @@ class ExampleCounts:
     def summary(self) -> DataSummary:
         """The summary of the examples counted so far."""
         lengths = self._lengths
-        warnings = [*_warn(self._name, self._format, self._labels, self._known_labels)]
+        warnings = [*_warn(self._name, self._format, self._labels, self._known_labels, self._has_several)]
         warnings += _warn_unseen(self._name, "tags", self._tags, self._known_labels)
         description, warning = _describe_tags(self._tags, self._pairs) if self._has_spans else ("", "")
         if warning:
@@ -161,6 +167,7 @@ class ExampleCounts:
             len(lengths),
             tuple(warnings),
             description,
+            self._bare,
         )
 
 
@@ -185,9 +192,11 @@ def _describe_tags(tags: Counter[str], pairs: Iterable[Pair]) -> tuple[str, str]
     return f"spans of {_list(labels)} as {scheme}", ""
 
 
-def _warn(name: str, format: str, labels: Counter[str], known_labels: Collection[str] | None) -> Iterable[str]:
+def _warn(
+    name: str, format: str, labels: Counter[str], known_labels: Collection[str] | None, has_several: bool
+) -> Iterable[str]:
     number = labels.total()
-    if format == "labelled" and looks_like_words(labels):
+    if format == "labelled" and not has_several and looks_like_words(labels):
         yield (
             f"{name}: the {len(labels)} labels ({_list(list(labels))}) look like the first words of sentences, not "
             "like labels: a line of this format is 'label text'"
@@ -204,11 +213,11 @@ def _warn(name: str, format: str, labels: Counter[str], known_labels: Collection
         if len(alike) > 1:
             yield f"{name}: the labels {_list(alike)} differ only by case, and are different classes"
     if known_labels is None:
-        if len(labels) == 1:
+        if len(labels) == 1 and not has_several:
             yield f"{name}: every example has the same label {_list(list(labels))}; there is nothing to learn"
         return
     yield from _warn_unseen(name, "examples have labels that", labels, known_labels)
-    if len(labels) == 1 and len(known_labels) > 1:
+    if len(labels) == 1 and len(known_labels) > 1 and not has_several:
         yield f"{name}: every example has the same label {_list(list(labels))}, so accuracy says little"
 
 

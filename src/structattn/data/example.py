@@ -4,7 +4,7 @@ Single sentences and pairs are one type, shared by every reader, task and model.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from structattn.errors import shown
@@ -17,7 +17,7 @@ class Example:
 
     Attributes:
         sentences: one sentence, or a pair; a text is split into words by ``Sentence.from_text``.
-        label: a class name, a score, or ``None`` when unknown.
+        label: a class name, several of them as ``join_labels`` writes them, a score, or ``None`` when unknown.
         id: name of the example in its data set; predictions carry it.
         weight: factor that multiplies its loss, at least 0.
         line: number, from 1, of the line it was read from, for error messages; ``None`` if it is not from a file, or
@@ -91,6 +91,16 @@ class Example:
         return f"example {name}" + "".join(
             f" ({kind} {place:,})" for kind, place in places.items() if place is not None
         )
+
+
+def join_labels(labels: Iterable[str]) -> str:
+    """Several classes as the label of an example: sorted, each once, with bars between them; empty for none."""
+    return "|".join(sorted(set(labels)))
+
+
+def split_labels(label: str) -> list[str]:
+    """The inverse of ``join_labels``."""
+    return label.split("|") if label else []
 
 
 def list_sentences(item: "Example | Sentence | str") -> tuple[Sentence, ...]:

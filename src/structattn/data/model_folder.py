@@ -38,6 +38,7 @@ MODEL_KINDS: Table[FromConfig] = Table(
     {
         "encoder": "structattn.encoders.build:build_from_config",
         "sentence": "structattn.tasks.sentence_model:SentenceModel.from_config",
+        "multilabel": "structattn.tasks.multilabel:MultilabelModel.from_config",
         "sequence": "structattn.tasks.sequence_model:SequenceModel.from_config",
         "tagging": "structattn.tasks.tagging:TaggingModel.from_config",
         "attachment": "structattn.tasks.attachment:AttachmentModel.from_config",

@@ -269,7 +269,7 @@ class Answers:
     def _attribute(self, do: str, name: str, example: Example, part: range | None = None) -> dict[str, Any]:
         """Influence of words or arcs, all or a part; ``None`` where it is not defined, or of another part."""
         model = self.models[name]
-        is_defined = model.task.answer == "label" if do == "influence" else self._judges_trees(name)
+        is_defined = model.task.judges_texts if do == "influence" else self._judges_trees(name)
         attribute = leave_one_out if do == "influence" else arc_influence
         of = sum(map(len, example.sentences))
         part = part if is_defined and part is not None else range(of)
@@ -293,7 +293,7 @@ class Answers:
         return next((number for number, example in candidates if self._flip(name, example, 0)["found"]), 0)
 
     def _judges_trees(self, name: str) -> bool:
-        return self.models[name].task.answer == "label" and "dependency" in self.reads[name]
+        return self.models[name].task.judges_texts and "dependency" in self.reads[name]
 
     def _complete(self, example: Example, names: Sequence[str]) -> Example:
         """The example with the trees that the models read; those that are found here carry the name of the parser."""

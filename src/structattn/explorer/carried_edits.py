@@ -96,15 +96,19 @@ class CarriedEdits:
         }
 
     def _pack_answers(self, answers: Sequence[Prediction], steps: int = 65535) -> dict[str, Any]:
-        """Probabilities and scores, first those before the edit; the second of two labels has the rest."""
+        """Probabilities, scores and which label is answered, first those before the edit.
+
+        The second of two labels has the rest, if both exclude each other.
+        """
         answers = [self.base.answer, *answers]
         labels = list(self.base.answer.probabilities)
-        carried = labels[:-1] if len(labels) == 2 else labels
+        exclude = all(abs(sum(answer.probabilities.values()) - 1) < 1e-6 for answer in answers)
+        carried = labels[:-1] if len(labels) == 2 and exclude else labels
         columns = [pack([answer.probabilities[label] for answer in answers], steps=steps) for label in carried]
         scores = [float(answer.score) for answer in answers if answer.score is not None]
         low = min(scores, default=0.0)
         packed = None if not scores else {"low": low, **pack([score - low for score in scores])}
-        return {"labels": labels, "probabilities": columns, "score": packed}
+        return {"labels": labels, "probabilities": columns, "score": packed, "chosen": _pack_labels(answers)}
 
     def _pack_looks(self, looks: Sequence[Look]) -> dict[str, Any]:
         """Weights as differences of levels, or as levels where the axes are others; and which keys are allowed."""
@@ -134,6 +138,16 @@ class CarriedEdits:
             {"shape": list(part.weights.shape), **axes_to_json(part, sentences, together=self.together)}
             for part in seen.maps
         ]
+
+
+def _pack_labels(answers: Sequence[Prediction]) -> dict[str, Any] | None:
+    """The labels of the answers, where these are not always the most probable ones."""
+    given = [answer.label for answer in answers if answer.label is not None]
+    best = [max(each.probabilities, key=lambda label: each.probabilities[label], default="") for each in answers]
+    if not given or given == best:
+        return None
+    names = sorted(set(given))
+    return {"names": names, **pack([names.index(label) for label in given])}
 
 
 def _flags(part: Any) -> np.ndarray:

@@ -86,7 +86,7 @@ def edit_to_json(edit: TreeEdit) -> dict[str, Any]:
         "heads": list(edit.tree.heads),
         "labels": None if edit.tree.labels is None else list(edit.tree.labels),
         "label": answer.label,
-        **({"score": answer.score} if answer.label is None else {"p": answer.probabilities[answer.label]}),
+        **({"p": answer.probabilities[name]} if (name := answer.judged_class) is not None else {"score": answer.score}),
     }
 
 

@@ -88,7 +88,7 @@ def leave_one_out(
     ]
     chosen = range(len(occluded)) if part is None else part
     prediction, *changed = predict_answers(model, [example, *(occluded[word] for word in chosen)], batch_size)
-    target = prediction.label if label is None else label
+    target = prediction.judged_class if label is None else label
     if target is not None and target not in prediction.probabilities:
         raise ConfigError(f"unknown label {target!r}; expected one of {', '.join(prediction.probabilities)}")
     value = read_value(prediction, target)

@@ -108,8 +108,9 @@ def arc_influence(
     chosen = [word for word in (range(len(arcs)) if part is None else part) if arcs[word][2]]
     lifted = [_lift(example, *arcs[word]) for word in chosen]
     prediction, *changed = predict_answers(model, [example, *lifted], batch_size)
-    value = read_value(prediction, prediction.label)
-    drops = {word: value - read_value(answer, prediction.label) for word, answer in zip(chosen, changed, strict=True)}
+    target = prediction.judged_class
+    value = read_value(prediction, target)
+    drops = {word: value - read_value(answer, target) for word, answer in zip(chosen, changed, strict=True)}
     changes = iter([drops.get(word, math.nan) if head else None for word, (_, _, head) in enumerate(arcs)])
     return tuple(
         ArcAttribution(sentence, prediction.answer, tuple(next(changes) for _ in tree.heads))
@@ -166,7 +167,7 @@ def flipping_edits(
         score = float(prediction.answer)
         return tuple(sorted(results, key=lambda edit: -abs(float(edit.prediction.answer) - score)))
     flipped = [edit for edit in results if edit.prediction.label != prediction.label]
-    return tuple(sorted(flipped, key=lambda edit: -read_value(edit.prediction, edit.prediction.label)))
+    return tuple(sorted(flipped, key=lambda edit: -read_value(edit.prediction, edit.prediction.judged_class)))
 
 
 def structures_read(model: TaskModel) -> tuple[str, ...]:

@@ -25,7 +25,8 @@ class Prediction:
 
     Attributes:
         id: the example's id, or its position if it has none.
-        label: the most probable label; ``None`` for regression.
+        label: the most probable label, or several with bars between them, which ``details`` list; ``None`` for
+            regression.
         score: the predicted score; ``None`` for classification.
         probabilities: probability of every class; for regression the classes are the whole scores. Texts have none.
         text: the generated text; ``None`` for labels and scores.
@@ -47,6 +48,13 @@ class Prediction:
         if self.text is not None:
             return self.text
         return self.label if self.label is not None else float(self.score or 0.0)
+
+    @property
+    def judged_class(self) -> str | None:
+        """The class whose probability tells how an answer changes: the label, or the most probable of several."""
+        if self.label is None or self.label in self.probabilities:
+            return self.label
+        return max(self.probabilities, key=self.probabilities.__getitem__)
 
 
 @dataclass(frozen=True)

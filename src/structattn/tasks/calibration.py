@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
-from jaxtyping import Float, Int
+from jaxtyping import Bool, Float, Int
 
 from structattn.options.checking import check
 
@@ -27,23 +27,46 @@ class Calibration:
         thresholds: for some labels, the probability from which on they are answered; below it, the most probable label
             that may be answered is.
         abstain: answers of a lower probability are marked as ``abstained``.
+        separate: whether the labels do not exclude each other: each is answered from its threshold on, 0.5 by default.
 
     Raises:
-        ConfigError: for a temperature that is not above 0, or a probability outside of 0 to 1.
+        ConfigError: for a temperature that is not above 0, a probability outside of 0 to 1, or ``abstain`` where labels
+            are separate.
     """
 
     temperature: float = 1.0
     thresholds: Mapping[str, float] = field(default_factory=dict)
     abstain: float = 0.0
+    separate: bool = False
 
     def __post_init__(self) -> None:
         check(self.temperature > 0, "temperature", "a number above 0", self.temperature)
         check(0 <= self.abstain <= 1, "abstain", "a probability, from 0 to 1", self.abstain)
+        only = "none where a text may have several labels, as having none is an answer; give thresholds"
+        check(not (self.separate and self.abstain), "abstain", only, self.abstain)
         for label, value in self.thresholds.items():
             check(0 <= value <= 1, f"threshold {label}", "a probability, from 0 to 1", value)
 
+    def select(self, probabilities: Mapping[str, float]) -> list[str]:
+        """The labels that are answered, where they are separate."""
+        return [label for label, value in probabilities.items() if value >= self.thresholds.get(label, 0.5)]
+
+    def list_decisions(
+        self, probabilities: Probabilities, gold: Bool[np.ndarray, "example label"]
+    ) -> tuple[Float[np.ndarray, "decision alternative"], Int[np.ndarray, " decision"]]:
+        """The alternatives of each decision with their probabilities, and the place of the right one.
+
+        There is one decision for each example among the labels; for separate labels, one for each example and label.
+        """
+        if not self.separate:
+            return probabilities, gold.argmax(1)
+        return np.stack([1 - probabilities.ravel(), probabilities.ravel()], axis=1), gold.ravel().astype(int)
+
     def decide(self, probabilities: Probabilities, labels: Sequence[str]) -> tuple[list[int], list[bool]]:
-        """The place of the answer of each example, and whether the model abstains from it."""
+        """The place of the answer to each of the decisions, and whether the model abstains from it."""
+        if self.separate:
+            thresholds = np.resize([self.thresholds.get(label, 0.5) for label in labels], len(probabilities))
+            return (probabilities[:, 1] >= thresholds).astype(int).tolist(), [False] * len(probabilities)
         allowed = probabilities >= np.array([self.thresholds.get(label, 0.0) for label in labels])
         answers = (probabilities + allowed).argmax(1)
         rows = np.arange(len(answers))

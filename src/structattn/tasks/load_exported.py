@@ -41,6 +41,9 @@ class Exported:
 
     def _decide(self, row: list[float]) -> dict[str, Any]:
         rule, probabilities = self.about["calibration"], dict(zip(self.about["labels"], row, strict=True))
+        if rule["separate"]:
+            labels = [label for label, value in probabilities.items() if value >= rule["thresholds"].get(label, 0.5)]
+            return {"labels": labels, "probabilities": probabilities}
         allowed = {label: value >= rule["thresholds"].get(label, 0.0) for label, value in probabilities.items()}
         label = max(probabilities, key=lambda name: (allowed[name], probabilities[name]))
         abstained = not allowed[label] or probabilities[label] < rule["abstain"]

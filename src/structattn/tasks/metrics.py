@@ -1,6 +1,7 @@
 """Metrics, in numpy: accuracy, macro F1, Matthews, Pearson, Spearman, mean squared error, and those of texts.
 
-Macro F1 is the mean over labels, those that are gold or predicted, of ``2 tp / (2 tp + fp + fn)``. Matthews correlation
+Macro F1 is the mean over labels, those that are gold or predicted, of ``2 tp / (2 tp + fp + fn)``; micro F1 is that of
+their sums. Of examples with several labels, accuracy is the share with exactly the right ones. Matthews correlation
 is Gorodkin's generalisation (2004) for more than two labels. Spearman is the correlation of ranks; equal values share
 their mean rank. Correlations are zero if one side is constant.
 
@@ -18,6 +19,7 @@ from operator import eq
 import numpy as np
 from jaxtyping import Float, Shaped
 
+from structattn.data.example import split_labels
 from structattn.tables import Table
 from structattn.tasks.counted_metrics import BLEU, SPAN_F1, Counted, Counts, Sums, ratio, words_right
 
@@ -40,6 +42,7 @@ class Metric:
         greater_is_better: whether a larger value is a better one.
         function: ``(gold, predicted, weights) -> values``, one value for each row of weights; most are ``Sums``.
         applies_to: which examples it is computed on, by their gold answers; all if ``None``.
+        of_one_class: whether it counts classes of which an example has exactly one.
 
     Example:
         >>> metric("accuracy").value(["a", "b"], ["a", "a"])
@@ -51,6 +54,7 @@ class Metric:
     greater_is_better: bool
     function: Callable[[np.ndarray, np.ndarray, np.ndarray], np.ndarray]
     applies_to: Callable[[np.ndarray], np.ndarray] | None = None
+    of_one_class: bool = False
 
     @property
     def from_counts(self) -> "Metric":
@@ -176,6 +180,22 @@ def _label_counts(gold: np.ndarray, predicted: np.ndarray) -> Counts:
     return np.concatenate([is_gold & is_predicted, is_gold, is_predicted], axis=1).astype(np.float64)
 
 
+def _counts_of_several(gold: np.ndarray, predicted: np.ndarray) -> Counts:
+    """As ``_label_counts``, for answers of any number of labels."""
+    sides = [[set(split_labels(label)) for label in side.tolist()] for side in (gold, predicted)]
+    labels = sorted(set().union(*sides[0], *sides[1]))
+    is_gold, is_predicted = (
+        np.array([[label in row for label in labels] for row in side], dtype=bool).reshape(len(side), len(labels))
+        for side in sides
+    )
+    return np.concatenate([is_gold & is_predicted, is_gold, is_predicted], axis=1).astype(np.float64)
+
+
+def _micro_f1(totals: Float[np.ndarray, "sample count"]) -> Values:
+    right, in_gold, in_predicted = (part.sum(1) for part in _by_label(totals))
+    return ratio(2 * right, in_gold + in_predicted)
+
+
 def _by_label(totals: Float[np.ndarray, "sample count"]) -> Sequence[Float[np.ndarray, "sample label"]]:
     return np.split(totals, 3, axis=1)
 
@@ -231,8 +251,14 @@ METRICS: Table[Metric] = Table(
         metric.name: metric
         for metric in (
             Metric("accuracy", is_numeric=False, greater_is_better=True, function=Sums.mean(eq)),
-            Metric("macro_f1", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _macro_f1)),
-            Metric("matthews", is_numeric=False, greater_is_better=True, function=Sums(_label_counts, _matthews)),
+            *(
+                Metric(name, False, greater_is_better=True, function=Sums(_label_counts, score), of_one_class=True)
+                for name, score in (("macro_f1", _macro_f1), ("matthews", _matthews))
+            ),
+            *(
+                Metric(name, False, greater_is_better=True, function=Sums(_counts_of_several, score))
+                for name, score in (("micro_f1", _micro_f1), ("labels_macro_f1", _macro_f1))
+            ),
             Metric("pearson", is_numeric=True, greater_is_better=True, function=_pearson),
             Metric("spearman", is_numeric=True, greater_is_better=True, function=_spearman),
             Metric(

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from structattn.data.example import split_labels
 from structattn.data.span_tags import recognise_scheme
 from structattn.files.markdown import align_columns, escape_markdown, format_table
 from structattn.syntax import DependencyTree
@@ -138,6 +139,31 @@ def _report_labels(rows: Rows) -> Report:
     return _report_classes("class", gold, predicted, noun="examples", more={"surest mistakes": mistakes[:_SHOWN]})
 
 
+def _report_several(rows: Rows) -> Report:
+    """For answers of any number of labels: a row for each label, and the decisions that are most surely wrong."""
+    pairs = [(set(split_labels(row["gold"])), set(split_labels(row["predicted"]))) for row in rows]
+    right, in_gold, in_predicted = (
+        Counter(label for pair in pairs for label in choose(pair))
+        for choose in (lambda pair: pair[0] & pair[1], lambda pair: pair[0], lambda pair: pair[1])
+    )
+    counts = {label: (right[label], in_gold[label], in_predicted[label]) for label in sorted(in_gold | in_predicted)}
+    mistakes = [
+        {
+            "probability": row.get("scores", {}).get(label),
+            "label": label,
+            "mistake": "missing" if label in gold else "wrong",
+            "example": row["id"],
+            "text": _join(row),
+        }
+        for row, (gold, predicted) in zip(rows, pairs, strict=True)
+        for label in sorted(gold ^ predicted)
+    ]
+    mistakes.sort(key=lambda mistake: -abs((mistake["probability"] or 0) - 0.5))
+    tables = {"by label": [*_rates("label", counts), *_averages("label", counts)], "surest mistakes": mistakes[:_SHOWN]}
+    absent = [f"{label} ({in_gold[label]:,} of {len(rows):,} examples)" for label in counts if not in_predicted[label]]
+    return Report(tables, (f"never predicted: {', '.join(absent)}",) if absent else ())
+
+
 def _report_tags(rows: Rows) -> Report:
     gold, predicted = ([tag for row in rows for tag in str(row[key]).split()] for key in ("gold", "predicted"))
     return _report_classes("tag", gold, predicted, noun="words", more=_worst_sentences(rows))
@@ -231,6 +257,7 @@ def _report_scores(rows: Rows) -> Report:
 
 _REPORTS: Mapping[str, Callable[[Rows], Report]] = {
     "label": _report_labels,
+    "labels": _report_several,
     "tags": _report_tags,
     "spans": _report_spans,
     "tree": _report_trees,

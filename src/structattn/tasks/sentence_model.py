@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import torch
 import torch.nn.functional as F
-from jaxtyping import Float
+from jaxtyping import Bool, Float
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
@@ -74,6 +74,7 @@ class SentenceModel(TaskModel):
     """
 
     kind: ClassVar[str] = "sentence"
+    fewest_labels: ClassVar[int] = 2
 
     def __init__(
         self,
@@ -97,8 +98,9 @@ class SentenceModel(TaskModel):
         classes = tuple(labels) if labels is not None else task.classes
         if classes is None:
             raise ConfigError(f"task {task.name!r} takes its labels from the training data: pass labels=")
-        if len(set(classes)) < 2 or len(set(classes)) < len(classes):
-            raise ConfigError(f"task {task.name!r} needs at least two labels, each once; got {list(classes)}")
+        if len(set(classes)) < max(self.fewest_labels, len(classes)):
+            least = f"at least {self.fewest_labels} label{'s' * (self.fewest_labels > 1)}, each once"
+            raise ConfigError(f"task {task.name!r} needs {least}; got {list(classes)}")
         self.encoder = encoder
         self.task = task
         self.labels = classes
@@ -113,7 +115,7 @@ class SentenceModel(TaskModel):
             hidden=task.classifier_hidden,
             activation="sigmoid" if task.combine == "tai" else "relu",
         )
-        self.calibration = None if task.is_regression else Calibration()
+        self.calibration = None if task.is_regression else Calibration(separate=task.answer == "labels")
         self._indices = {label: index for index, label in enumerate(classes)}
 
     @classmethod
@@ -262,7 +264,8 @@ class SentenceModel(TaskModel):
             gold.append(example.label)
         answers = [prediction.answer for prediction in predictions]
         metrics = {name: metric(name).value(gold, answers) for name in self.task.metrics}  # type: ignore[arg-type]
-        unseen = 0 if self.task.is_regression else sum(label not in self._indices for label in gold)
+        unseen = sum(not self._indices.keys() >= set(self.task.classes_in(label)) for label in gold)
+        unseen = 0 if self.task.is_regression else unseen
         if unseen:
             metrics["unseen_labels"] = unseen
         return Evaluation(metrics, tuple(predictions), tuple(gold), tuple(examples), self.task)
@@ -276,8 +279,12 @@ class SentenceModel(TaskModel):
         sentences = tuple(collate(list(map(self.prepare_sentence, column)), self.vocabulary) for column in columns)
         with naming_examples([example.describe(index) for index, example in enumerate(examples)]):
             sentences = tuple(side for text in self._texts(sentences) for side in self.encoder.prepare(*text))
-        weight = torch.tensor([example.weight for example in examples]) * (target.sum(-1) > 0)
+        weight = torch.tensor([example.weight for example in examples]) * self._is_known(examples, target)
         return TaskBatch(sentences, target, weight, tuple(example.id for example in examples), int((weight > 0).sum()))
+
+    def _is_known(self, examples: Sequence[Example], target: Float[Tensor, "batch label"]) -> Bool[Tensor, " batch"]:
+        """Which examples have a label that the model can learn from."""
+        return target.sum(-1) > 0
 
     @property
     def reads_together(self) -> bool:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from structattn.data import Example
+from structattn.data.example import split_labels
 from structattn.data.readers.formats import Phrases, find_reader, match_files, read_examples, recognise_format
 from structattn.errors import ConfigError, ParseError, naming
 from structattn.files.item_faults import refuse_item
@@ -49,9 +50,10 @@ class Task:
         classifier_hidden: width of the classifier's hidden layer.
         target: which of several answers in a file of ``fallback_format`` to predict: the ``target`` of its reader, see
             ``read_examples``; a class or a score if ``None``.
-        answer: what the model predicts for an example, which decides the kind of model, see ``MODELS``: a ``label`` (or
-            score); a ``text``, which is the label of the example; ``tags``, one for each word, which are the label,
-            separated by spaces; or a dependency ``tree``, whose heads are the label.
+        answer: what the model predicts for an example, which decides the kind of model, see ``ANSWERS``: a ``label``
+            (or score); any number of ``labels``, which are the label with bars between them; a ``text``, which is the
+            label of the example; ``tags``, one for each word, which are the label, separated by spaces; or a dependency
+            ``tree``, whose heads are the label.
         generated: name of a generator in ``GENERATORS`` that makes the data if no file is given.
         max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
         stratify: whether development data and folds are made class by class, if the configuration does not say.
@@ -93,7 +95,7 @@ class Task:
             raise ConfigError(f"task {self.name!r}: expected a max_length of at least 1, got {self.max_length}")
         if self.combine not in COMBINATIONS:
             raise ConfigError(f"task {self.name!r}: unknown combine {self.combine!r}; known: {', '.join(COMBINATIONS)}")
-        if self.answer == "label" and COMBINATIONS[self.combine].arity != self.arity:
+        if self.judges_texts and COMBINATIONS[self.combine].arity != self.arity:
             fitting = ", ".join(name for name, each in COMBINATIONS.items() if each.arity == self.arity)
             raise ConfigError(
                 f"task {self.name!r}: combine: expected {fitting} for an arity of {self.arity}, got {self.combine!r}"
@@ -104,6 +106,9 @@ class Task:
             if metric(name).is_numeric != self.is_regression:
                 kind = "scores" if self.is_regression else "labels"
                 raise ConfigError(f"task {self.name!r}: metric {name!r} does not compare {kind}")
+            if metric(name).of_one_class and self.answer == "labels":
+                hint = "micro_f1 and labels_macro_f1 compare several labels"
+                raise ConfigError(f"task {self.name!r}: metric {name!r} compares one label with one; {hint}")
         if self.is_regression:
             low, high = self.score_range or (0.0, 0.0)
             if low >= high or low != int(low) or high != int(high):
@@ -113,6 +118,21 @@ class Task:
     def is_regression(self) -> bool:
         """Whether the answer is a score rather than a label."""
         return self.score_range is not None
+
+    @property
+    def judges_texts(self) -> bool:
+        """Whether the answer is about an example as a whole: a label, labels or a score."""
+        return self.answer in ("label", "labels")
+
+    @property
+    def label_target(self) -> str:
+        """How labels are read: the ``target`` of readers."""
+        return "score" if self.is_regression else "labels" if self.answer == "labels" else "class"
+
+    def classes_in(self, label: str | float | None) -> list[str]:
+        """The classes in the label of an example: several labels, the tags of words, or the one label itself."""
+        text = str(label)
+        return split_labels(text) if self.answer == "labels" else text.split() if self.answer == "tags" else [text]
 
     @property
     def main_metric(self) -> Metric:
@@ -152,9 +172,8 @@ class Task:
         format = self.recognise_format(path) if format is None else format
         target = None
         if "target" in inspect.signature(find_reader(format)).parameters:
-            default = "score" if self.is_regression else "class"
             # A line of label and text is recognised by its label.
-            default = default if need_labels or format == "labelled" else "none"
+            default = self.label_target if need_labels or format == "labelled" else "none"
             target = self.target if format == self.fallback_format and self.target is not None else default
         options: dict[str, Any] = {"phrases": phrases, "target": target, **(columns or {})}
         with naming(path):
@@ -176,7 +195,7 @@ class Task:
             file = match_files(path)[0]
             format = recognise_format(file, None if starts is None else starts.get(file))
             # A table of sentences and texts looks like one of sentences and labels, and columns like labelled lines.
-            is_own = self.answer != "label" and format != "json"
+            is_own = not self.judges_texts and format != "json"
             return format if self.fallback_format is None or not is_own else self.fallback_format
         except ParseError:
             if self.fallback_format is None:
@@ -240,9 +259,9 @@ class Task:
         longest = max(map(len, example.sentences))
         if longest <= self.max_length:
             return example
-        if not self.truncation or self.answer != "label":
+        if not self.truncation or not self.judges_texts:
             fault = f"{example.describe()} has a sentence of {longest:,} words, more than max_length"
-            hint = "truncate it, or use" if self.answer == "label" else "use"
+            hint = "truncate it, or use" if self.judges_texts else "use"
             raise ConfigError(f"{fault} {self.max_length:,}: {hint} a greater max_length")
         return dataclasses.replace(
             example, sentences=tuple(sentence.truncated(self.max_length) for sentence in example.sentences)
@@ -262,27 +281,28 @@ class Task:
 
         Raises:
             ConfigError: if an example has no label, or one outside the task's own, or if all examples have the same
-                label (there would be nothing to learn).
+                label or labels (there would be nothing to learn).
         """
         labels: set[str] = set()
+        answers: set[str] = set()
         count = 0
         for count, example in enumerate(examples, start=1):
             description = f"training {example.describe(count - 1)}"
             if example.label is None:
                 raise ConfigError(f"task {self.name!r}: {description} has no label")
-            if self.labels is not None and example.label not in self.labels:
+            classes = self.classes_in(example.label)
+            if self.labels is not None and (unknown := [label for label in classes if label not in self.labels]):
                 names = ", ".join(self.labels)
-                raise ConfigError(
-                    f"task {self.name!r}: {description} has unknown label {example.label!r}; known: {names}"
-                )
-            labels.add(str(example.label))
+                raise ConfigError(f"task {self.name!r}: {description} has unknown label {unknown[0]!r}; known: {names}")
+            labels.update(classes)
+            answers.add(str(example.label))
         if count == 0:
             raise ConfigError(f"task {self.name!r}: there are no training examples")
-        if len(labels) == 1 and not self.is_regression:
-            raise ConfigError(
-                f"task {self.name!r}: all {count} training examples have the label {labels.pop()!r}; "
-                "classification needs at least two labels"
-            )
+        if len(answers) == 1 and not self.is_regression:
+            (answer,) = answers
+            came = f"the label {answer!r}" if answer else "no label"
+            hint = "nothing to learn" if self.answer == "labels" else "classification needs at least two labels"
+            raise ConfigError(f"task {self.name!r}: all {count} training examples have {came}; {hint}")
         return self.classes or tuple(sorted(labels))
 
     def to_dict(self) -> dict[str, Any]:

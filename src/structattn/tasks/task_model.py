@@ -215,7 +215,7 @@ class TaskModel(SavedModel):
     def origin(self) -> dict[str, Any]:
         """The parser that found the trees of the training data, if one did, and the calibration, if there is one."""
         trees = {} if self.find_trees is None else {TREE_PARSER: self.find_trees.record}
-        is_calibrated = self.calibration not in (None, Calibration())
+        is_calibrated = self.calibration not in (None, Calibration(), Calibration(separate=True))
         return trees | ({"calibration": asdict(self.calibration)} if is_calibrated else {})  # type: ignore[arg-type]
 
     @property

@@ -32,8 +32,12 @@ PAIR_CLASSIFICATION = Task("pair_classification", arity=2, combine="product_abso
 #: Scores in a column of numbers, in the range of the training data.
 REGRESSION = Task("regression", score_range=(0.0, 1.0), fits_range=True, metrics=_SIMILARITY)
 
+#: Any number of labels for a text.
+MULTILABEL = Task("multilabel", metrics=("micro_f1", "labels_macro_f1", "accuracy"), answer="labels", stratify=True)
+
 _TASKS = (
     CLASSIFICATION,
+    MULTILABEL,
     SENTIMENT,
     PAIR_CLASSIFICATION,
     REGRESSION,
@@ -144,6 +148,9 @@ ANSWERS: Table[ModelKind] = Table(
             "structattn.tasks.sentence_model:SentenceModel",
             frozenset({"classifier", "phrases", "vectors"}),
             check_encoder,
+        ),
+        "labels": ModelKind(
+            "structattn.tasks.multilabel:MultilabelModel", frozenset({"classifier", "vectors"}), check_encoder
         ),
         "text": ModelKind(
             "structattn.tasks.sequence_model:SequenceModel", frozenset({"decoder", "vectors"}), check_encoder

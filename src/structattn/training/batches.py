@@ -24,6 +24,7 @@ from structattn.errors import ConfigError, StructAttnError
 from structattn.parsing.processes import end_with_parent
 from structattn.tasks import TaskModel
 from structattn.training import distributed
+from structattn.training.examples import balance
 from structattn.training.run_config import RunConfig
 from structattn.training.sampler import BatchSampler, WindowBatchSampler, batch_sampler
 
@@ -41,10 +42,7 @@ def prepare_batches(
         sizes = [model.size_of(example) for example in examples]
         probabilities = None
         if config.data.sampling == "balanced":
-            _, classes, counts = np.unique(
-                [str(example.label) for example in examples], return_inverse=True, return_counts=True
-            )
-            probabilities = 1 / (len(counts) * counts[classes])
+            probabilities = np.array(balance(model.task, examples)) / len(examples)
         sampler = batch_sampler(sizes, config.optimization, seed=config.seed, probabilities=probabilities)
         return sampler, lambda rows: model.collate([examples[row] for row in rows])
     streamed = cast("StreamedExamples", examples)

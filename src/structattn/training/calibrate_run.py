@@ -107,13 +107,14 @@ def calibrate(
     """
     folder = find_whole_model(run)
     _refuse_training_data(run, data)
-    calibration = Calibration(1.0, dict(thresholds or {}), abstain)
     hardware = hardware or Hardware("cpu")
     model, precision = hardware.move(load_task_model(run, trust_code=trust_code)), hardware.autocast
     if model.calibration is None:
         raise ConfigError(f"calibrate: expected a model that answers with classes, got task {model.task.name!r}")
+    plain = Calibration(separate=model.calibration.separate)
+    calibration = dataclasses.replace(plain, thresholds=dict(thresholds or {}), abstain=abstain)
     check_labels("threshold", calibration.thresholds, model.labels)
-    model.calibration = Calibration()
+    model.calibration, decisions = plain, len(model.labels) if plain.separate else 1
 
     def answer(source: Data | None) -> tuple[np.ndarray, np.ndarray]:
         if source is None:
@@ -123,9 +124,10 @@ def calibrate(
 
     probabilities, gold = answer(data)
     calibration = dataclasses.replace(calibration, temperature=fit_temperature(probabilities, gold))
-    fitted_on = len(gold)
+    example = np.arange(len(gold)) // decisions
+    fitted_on = int(example[-1]) + 1
     if test is None:
-        measured_on, fold = "fifths of the data, each by the temperature of the others", np.arange(len(gold)) % _FOLDS
+        measured_on, fold = "fifths of the data, each by the temperature of the others", example % _FOLDS
         tempered = np.empty_like(probabilities)
         for each in np.unique(fold):
             held_out = fold == each
@@ -158,20 +160,22 @@ def calibrate(
 def _answer(
     model: TaskModel, examples: Sequence[Example], name: str, precision: Callable[[], AbstractContextManager[Any]]
 ) -> tuple[np.ndarray, np.ndarray]:
-    """The probabilities of the examples whose label the model knows, and the places of these labels."""
-    places = {label: place for place, label in enumerate(model.labels)}
-    answerable = [example for example in examples if example.label in places]
+    """The decisions on the examples whose labels the model knows, see ``Calibration.list_decisions``."""
+    assert model.calibration is not None
+    classes = [set(model.task.classes_in(example.label)) for example in examples]
+    answerable = [each for each, labels in zip(examples, classes, strict=True) if labels <= set(model.labels)]
     if len(answerable) < len(examples):
         number = f"{len(examples) - len(answerable):,} of {len(examples):,}"
         LOGGER.warning("warning: %s: %s examples have labels that the model lacks; they are left out", name, number)
-    classes = {str(example.label) for example in answerable}
-    if len(classes) < 2:
-        listed = ", ".join(map(repr, classes)) or "none"
+    answers = {str(example.label) for example in answerable}
+    if len(answers) < 2:
+        listed = ", ".join(map(repr, answers)) or "none"
         raise ConfigError(f"{name}: expected examples of at least two classes of the model, got {listed}")
     with precision():
         predictions = model.predict(answerable)
     probabilities = np.array([list(prediction.probabilities.values()) for prediction in predictions])
-    return probabilities, np.array([places[str(example.label)] for example in answerable])
+    gold = [[label in model.task.classes_in(example.label) for label in model.labels] for example in answerable]
+    return model.calibration.list_decisions(probabilities, np.array(gold))
 
 
 def _refuse_training_data(run: str | os.PathLike[str], data: Data | None) -> None:

@@ -24,8 +24,7 @@ def extend_classes(plan: RunPlan, source: TaskModel, split: Split) -> RunPlan:
         return dataclasses.replace(plan, task=dataclasses.replace(plan.task, score_range=source.task.score_range))
     if not source.labels:
         return plan
-    labels = [str(example.label) for example in split.train]
-    present = {tag for label in labels for tag in label.split()} if plan.task.answer == "tags" else set(labels)
+    present = {label for example in split.train for label in plan.task.classes_in(example.label)}
     absent = [label for label in source.labels if label not in present]
     if absent and distributed.is_first_process():
         LOGGER.warning(

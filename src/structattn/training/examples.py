@@ -83,10 +83,10 @@ def read_split(plan: RunPlan) -> Split:
         return Split(streamed, streamed, dev, test)
     train = _draw_sample(train, config)
     learnt = _add_phrases(plan, train)
-    if task.answer == "label":
+    if task.judges_texts:
         with naming(name_source(data.train)):
             task.labels_of(learnt)
-            learnt = _weigh(learnt, data.class_weights)
+            learnt = _weigh(task, learnt, data.class_weights)
     return Split(learnt, train, dev, test)
 
 
@@ -106,7 +106,7 @@ def fit_range(plan: RunPlan, split: Split) -> RunPlan:
 
 def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:
     """Summaries of what was read for a run: training, development and test data."""
-    data, has_classes = plan.config.data, plan.task.answer == "label"
+    data, has_classes = plan.config.data, plan.task.judges_texts
     summaries: list[DataSummary] = []
     classes = plan.task.classes
     for name, examples in (("train", split.sentences), ("dev", split.dev), ("test", split.test)):
@@ -130,6 +130,7 @@ def summarise_split(plan: RunPlan, split: Split) -> list[DataSummary]:
             known_labels=classes,
             has_classes=has_classes,
             has_spans="span_f1" in plan.task.metrics,
+            has_several=plan.task.answer == "labels",
         )
         if is_held_out and not is_end and plan.config.folds is None and summaries:
             few = {label: summary.labels.get(label, 0) for label in summaries[0].labels}
@@ -152,7 +153,7 @@ def stream_examples(task: Task, source: Data, data: DataConfig, *, need_labels: 
         columns = {} if data.format == "text" else data.columns
         examples = task.read(source, format=data.format, columns=columns, need_labels=need_labels)
     else:
-        target = "none" if not need_labels else "score" if task.is_regression else "class"
+        target = task.label_target if need_labels else "none"
         objects = read_objects(source, **data.columns, target=target, num_texts=task.arity)
         examples = task.prepare(objects, is_own_format=False)
     return add_parses(examples, data.parses)
@@ -266,20 +267,31 @@ def _take_fold(
 
 
 def _weigh(
-    examples: Sequence[Example], class_weights: Literal["balanced"] | dict[str, float] | None
+    task: Task, examples: Sequence[Example], class_weights: Literal["balanced"] | dict[str, float] | None
 ) -> Sequence[Example]:
-    """The examples with the weights of their classes; ``balanced`` gives all classes the same total and the mean 1."""
+    """The examples with the weights of their classes, the largest if they have several labels."""
     if class_weights is None:
         return examples
-    counts = Counter(str(example.label) for example in examples)
-    weights = {label: len(examples) / (len(counts) * count) for label, count in counts.items()}
     if isinstance(class_weights, dict):
-        check_labels("data.class_weights", class_weights, sorted(counts))
-        weights = class_weights
-    return [
-        dataclasses.replace(example, weight=example.weight * weights.get(str(example.label), 1.0))
-        for example in examples
-    ]
+        known = {label for example in examples for label in task.classes_in(example.label)}
+        check_labels("data.class_weights", class_weights, sorted(known))
+        classes = (task.classes_in(example.label) for example in examples)
+        weights = [max((class_weights.get(label, 1.0) for label in labels), default=1.0) for labels in classes]
+    else:
+        weights = balance(task, examples)
+    pairs = zip(examples, weights, strict=True)
+    return [dataclasses.replace(example, weight=example.weight * weight) for example, weight in pairs]
+
+
+def balance(task: Task, examples: Sequence[Example]) -> list[float]:
+    """Weights of examples, with the mean 1, that give all classes the same total.
+
+    With several labels, an example has the largest weight of its labels, and one without a label the least of all.
+    """
+    classes = [task.classes_in(example.label) for example in examples]
+    counts = Counter(label for labels in classes for label in labels)
+    weights = [1 / min((counts[label] for label in labels), default=max(counts.values())) for labels in classes]
+    return [weight * len(weights) / sum(weights) for weight in weights]
 
 
 def _separate(examples: Sequence[Example], positions: Container[int]) -> tuple[list[Example], list[Example]]:

@@ -43,9 +43,7 @@ class RunPlan:
         """Whether development data and folds have their share of every class."""
         wanted, task = self.config.data.stratify, self.task
         return (
-            (task.stratify if wanted is None else wanted == "always")
-            and task.answer == "label"
-            and not task.is_regression
+            (task.stratify if wanted is None else wanted == "always") and task.judges_texts and not task.is_regression
         )
 
     def data_config(self, split: str) -> DataConfig:
@@ -140,12 +138,12 @@ def _list_files(path: str) -> list[str]:
 def _check_sections(config: RunConfig, task: Task, kind: ModelKind) -> None:
     """Refuse parts of the configuration that do not concern this kind of model."""
     if config.data.phrases is not None and "phrases" not in kind.sections:
-        raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, so phrases have no labels")
+        raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, which phrases do not have")
     if config.data.vectors is not None and "vectors" not in kind.sections:
         raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
     if config.embedder and "vectors" not in kind.sections:
         raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
-    has_classes = task.answer == "label" and not task.is_regression
+    has_classes = task.judges_texts and not task.is_regression
     for name in ("class_weights", "sampling", "stratify"):
         if getattr(config.data, name) not in (None, "never") and not has_classes:
             raise ConfigError(f"data.{name}: task {task.name!r} has no classes of examples")
@@ -176,7 +174,7 @@ def _new_folder(config: RunConfig) -> str:
 def _check_streaming(plan: RunPlan) -> None:
     """Refuse configurations that cannot be streamed."""
     config, task, data = plan.config, plan.task, plan.config.data
-    if task.answer != "label":
+    if not task.judges_texts:
         raise ConfigError(f"data.streaming: expected a task that is answered with a class or score, got {task.name!r}")
     if data.train is None or data.dev is None:
         raise ConfigError("data.streaming: expected data.train and data.dev, as nothing is held out of streamed data")

@@ -61,6 +61,7 @@ def summarise_labelled(
         has_tags=has_tags,
         has_spans="span_f1" in model.task.metrics,
         has_classes=bool(model.labels) and not has_tags,
+        has_several=model.task.answer == "labels",
     )
 
 
@@ -96,8 +97,9 @@ def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
     """Whether the first lines of a file are plain texts rather than texts with labels or tags of the model."""
     answers = recognised = 0
     try:
-        for example in itertools.islice(read_examples(source, format), _LOOKED_AT):
-            words = str(example.label).split()
+        target = "labels" if format == "labelled" and model.task.answer == "labels" else None
+        for example in itertools.islice(read_examples(source, format, target=target), _LOOKED_AT):
+            words = str(example.label).split() if target is None else model.task.classes_in(example.label)
             answers += len(words)
             recognised += sum(_is_answer(model, word) for word in words)
     except ParseError:

@@ -45,7 +45,7 @@ class DataConfig:
         text_column: for tables and JSON: the column (or key) of texts, or two for pairs, ``premise,hypothesis``; a name
             (in quotes if it has a comma), or a number from 0 in a table without a header; found by its name (``text``,
             ``review``, ...) if ``None``.
-        label_column: the column of labels, by name or number.
+        label_column: the column of labels, by name or number; several, ``toxic,insult``, have 0 or 1 for that label.
         id_column: the column of ids, by name or number.
         phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
             by a quarter), each an example of its own; or ``nodes``, one encoding of the sentence on the labels of all
@@ -76,7 +76,7 @@ class DataConfig:
         buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
         loader_workers: number of processes that prepare streamed batches in advance.
         stratify: hold out class by class; if ``None``, in tasks for files of your own.
-        class_weights: factors of the loss: ``balanced``, or a mapping such as {rare: 4}.
+        class_weights: factors of the loss: ``balanced``, or a mapping such as {rare: 4}; of several labels the largest.
         sampling: ``balanced`` draws examples so that all classes come equally often.
     """
 
@@ -163,13 +163,18 @@ class DataConfig:
             >>> DataConfig(text_column='"review, in full"').columns
             {'text_column': 'review, in full'}
         """
-        texts: Any = self.text_column
-        if isinstance(texts, str) and "," in texts:
-            (names,) = csv.reader([texts], skipinitialspace=True)
-            several = [int(name) if name.isdecimal() else name for name in map(str.strip, names)]
-            texts = several if len(several) > 1 else several[0]
-        columns = {"text_column": texts, "label_column": self.label_column, "id_column": self.id_column}
+        texts, labels = _split_columns(self.text_column), _split_columns(self.label_column)
+        columns = {"text_column": texts, "label_column": labels, "id_column": self.id_column}
         return {name: column for name, column in columns.items() if column is not None}
+
+
+def _split_columns(columns: int | str | None) -> Any:
+    """One column, or a list of several that are separated by commas; quotes keep a comma in a name."""
+    if not isinstance(columns, str) or "," not in columns:
+        return columns
+    (names,) = csv.reader([columns], skipinitialspace=True)
+    several = [int(name) if name.isdecimal() else name for name in map(str.strip, names)]
+    return several if len(several) > 1 else several[0]
 
 
 @dataclass(frozen=True)

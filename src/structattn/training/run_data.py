@@ -98,7 +98,7 @@ def read_run_examples(
         return [plan.task.limited(each) for each in stream_examples(plan.task, path, plan.data_config(name))], name
     except (ParseError, ConfigError) as error:
         kept = folder.predictions(name)
-        if not kept.is_file() or (task is not None and task.answer != "label"):
+        if not kept.is_file() or (task is not None and not task.judges_texts):
             raise
         LOGGER.warning("%s; the texts in %s are used", error, kept)
     rows = read_json_lines(kept, keys=("id", "gold", "texts"))

@@ -13,6 +13,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import (
@@ -37,7 +38,7 @@ def read_csv(
     path: Source,
     *,
     text_column: Column | Sequence[Column] | None = None,
-    label_column: Column | None = None,
+    label_column: Column | Sequence[Column] | None = None,
     id_column: Column | None = None,
     delimiter: str | None = None,
     target: str | None = None,
@@ -121,7 +122,8 @@ def _resolve_layout(
     fields: tuple[str, ...], columns: Columns, location: Location
 ) -> tuple[tuple[Column, ...], Columns]:
     """The names of the columns, numbers where there is no header, and which of them are read."""
-    requested = [column for column in (*(columns.text or ()), columns.label, columns.id) if column is not None]
+    labels = columns.label if isinstance(columns.label, tuple) else (columns.label,)
+    requested = [column for column in (*(columns.text or ()), *labels, columns.id) if column is not None]
     for column in requested:
         if isinstance(column, int) and not 0 <= column < len(fields):
             raise location.error(f"expected a column {column} (from 0), got a row of {len(fields)} columns")
@@ -138,7 +140,7 @@ def _resolve_layout(
     if not requested and len(fields) == 4 and fields[1] in ("0", "1") and fields[2] in ("", "*"):  # CoLA: label, star
         return tuple(range(4)), Columns((3,), 1)
 
-    def name_column(column: Column | None) -> Column | None:
+    def name_column(column: Any) -> Any:
         return fields[column] if isinstance(column, int) else column
 
     texts = (
@@ -146,7 +148,8 @@ def _resolve_layout(
         if columns.text is None
         else tuple(fields[name] if isinstance(name, int) else name for name in columns.text)
     )
-    return fields, Columns(texts, name_column(columns.label), name_column(columns.id)).resolve(fields, location)
+    label = tuple(map(name_column, labels)) if isinstance(columns.label, tuple) else name_column(columns.label)
+    return fields, Columns(texts, label, name_column(columns.id)).resolve(fields, location)
 
 
 def _is_number(text: str) -> bool:

@@ -1,5 +1,6 @@
 """Fields of a line, a row of a table or a JSON object, and the example that they make: texts, label and id."""
 
+import ast
 import difflib
 import json
 import math
@@ -8,7 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from structattn.data.example import Example
+from structattn.data.example import Example, join_labels
 from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.text import Source
 from structattn.syntax.sentence import Sentence
@@ -40,15 +41,18 @@ def make_sentence(text: str, *, tokenised: bool) -> Sentence:
 
 _WHOLE = re.compile(r"-?\d+\.0+")
 _LIST = re.compile(r"\[\s*(['\"]).*\1\s*\]")
-TARGETS = ("class", "score", "none")
-"""How a label may be read; with ``none`` it is ignored, and may be missing or unreadable."""
+_SEPARATORS = re.compile("[|;,]")
+TARGETS = ("class", "score", "labels", "none")
+"""How a label may be read: ``labels`` are several classes; with ``none`` it is ignored, and may be missing."""
 
 
 def parse_label(text: str, location: Location, *, target: str) -> str | float | None:
-    """A class name as text, a score as a finite number, or ``None`` if the target is ``none``."""
+    """A class name as text, several as ``parse_labels``, a finite score, or ``None`` if the target is ``none``."""
     text = text.strip()
     if target == "none":
         return None
+    if target == "labels":
+        return parse_labels(text, location)
     if target == "class":
         if not text:
             raise location.error("expected a label, got an empty field")
@@ -62,6 +66,22 @@ def parse_label(text: str, location: Location, *, target: str) -> str | float | 
     if not math.isfinite(score):
         raise location.error(f"expected a number as score, got {shown(text)}")
     return score
+
+
+def parse_labels(names: str | Collection[Any], location: Location) -> str:
+    """Several class names: a list, also one written as text, or names with |, ; or a comma between them."""
+    expected = "expected a list of labels, or labels with |, ; or a comma between them"
+    if isinstance(names, str) and names.startswith("["):
+        try:
+            names = [*ast.literal_eval(names)]
+        except (ValueError, SyntaxError, TypeError, RecursionError, MemoryError):
+            raise location.error(f"{expected}, got {shown(names, width=40)}") from None
+    elif isinstance(names, str):
+        names = [name for name in _SEPARATORS.split(names) if name.strip()]
+    for name in names:
+        if isinstance(name, bool) or not isinstance(name, str | int) or not str(name).strip() or "|" in str(name):
+            raise location.error(f"{expected}, got {shown(name, width=40)} in a list")
+    return join_labels(spell_class(str(name).strip()) for name in names)
 
 
 def spell_class(text: str) -> str:
@@ -95,8 +115,8 @@ TEXTS = (
     "title",
 )  # fmt: skip
 LABELS = (
-    "label", "gold_label", "Quality", "is_duplicate", "score", "class", "category", "sentiment", "polarity", "target",
-    "topic", "stars", "rating", "ner_tags", "pos_tags", "tags",
+    "label", "labels", "gold_label", "Quality", "is_duplicate", "score", "class", "category", "sentiment", "polarity",
+    "target", "topic", "stars", "rating", "ner_tags", "pos_tags", "tags",
 )  # fmt: skip
 IDS = ("id", "index", "pairID", "pair_ID")
 
@@ -105,11 +125,12 @@ IDS = ("id", "index", "pairID", "pair_ID")
 class Columns:
     """Which columns contain the texts of an example (one, or two for pairs), its label and its id.
 
-    One that is ``None`` is to be found by its name; ``target`` is how labels are read by default.
+    One that is ``None`` is to be found by its name; several columns of labels have 0 or 1 for the label of that name.
+    ``target`` is how labels are read by default.
     """
 
     text: tuple[Column, ...] | None = None
-    label: Column | None = None
+    label: Column | tuple[Column, ...] | None = None
     id: Column | None = None
     target: str | None = None
 
@@ -117,7 +138,7 @@ class Columns:
     def from_options(
         cls,
         text_column: Column | Sequence[Column] | None = None,
-        label_column: Column | None = None,
+        label_column: Column | Sequence[Column] | None = None,
         id_column: Column | None = None,
     ) -> "Columns":
         """Columns as a caller names them."""
@@ -125,7 +146,8 @@ class Columns:
         texts = (text_column,) if is_one else None if text_column is None else tuple(text_column)  # type: ignore[arg-type]
         if texts is not None and len(texts) not in (1, 2):
             raise ConfigError(f"text_column: expected one column, or two for pairs of texts, got {len(texts)}")
-        return cls(texts, label_column, id_column)  # type: ignore[arg-type]
+        label = label_column if isinstance(label_column, str | int | None) else tuple(label_column)
+        return cls(texts, label, id_column)  # type: ignore[arg-type]
 
     def resolve(self, names: Sequence[Column], location: Location) -> "Columns":
         """The columns of a table with these names; one that is ``None`` is found by its usual names.
@@ -164,7 +186,10 @@ class Columns:
             name = next((usual[normalise(name)] for name in known if normalise(name) in usual), None)
             return None if name is None or name in text else find(name, option)
 
-        label, id = find_usual(self.label, "label_column", LABELS), find_usual(self.id, "id_column", IDS)
+        id = find_usual(self.id, "id_column", IDS)
+        if isinstance(self.label, tuple):
+            return Columns(text, tuple(find(column, "label_column") for column in self.label), id, "labels")
+        label = find_usual(self.label, "label_column", LABELS)
         return Columns(text, label, id, "score" if normalise(label) == "score" else None)
 
     def describe(self, given: "Columns") -> str:
@@ -232,9 +257,15 @@ class Record:
 
         Without any target, a number with a decimal point is a score, and a string, a whole number or a Boolean a class.
         """
-        value = None if self.columns.label is None else self.values[self.columns.label]
-        if value is None or target == "none" or value != value:  # NaN is no label, as null is none
+        if target == "none":
             return None
+        if isinstance(self.columns.label, tuple):
+            return self._join_marked(self.columns.label, target or "labels")
+        value = None if self.columns.label is None else self.values[self.columns.label]
+        if value is None or value != value:  # NaN is no label, as null is none
+            return None
+        if target == "labels" and isinstance(value, list | tuple | set):
+            return parse_labels(value, self.location)
         if isinstance(value, list | tuple):
             return self._join_tags(value)
         if not isinstance(value, str | int | float):
@@ -245,6 +276,17 @@ class Record:
             raise self.location.error(f"expected a label, got {value}")
         # json.dumps spells true and false as JSON does.
         return parse_label(value if isinstance(value, str) else json.dumps(value), self.location, target=target)
+
+    def _join_marked(self, columns: Sequence[Column], target: str) -> str:
+        """The names of the columns that have 1 or true."""
+        if target != "labels":
+            hint = "several columns of 0 and 1 are for --task multilabel"
+            raise ConfigError(f"label_column: expected one column, got {list_names(columns)}; {hint}")
+        marks = {column: spell_class(str(self.values[column]).strip()) for column in columns}
+        for column, mark in marks.items():
+            if mark not in ("0", "1", "false", "true"):
+                raise self.location.error(f"expected 0 or 1 in column {column!r}, got {shown(mark, width=40)}")
+        return parse_labels([str(column) for column, mark in marks.items() if mark in ("1", "true")], self.location)
 
     def _join_tags(self, tags: Sequence[Any]) -> str:
         """A tag for each word, as the label of an example has them."""

@@ -91,7 +91,7 @@ def read_examples(
     target: str | None = None,
     tokenised: bool | None = None,
     text_column: Column | Sequence[Column] | None = None,
-    label_column: Column | None = None,
+    label_column: Column | Sequence[Column] | None = None,
     id_column: Column | None = None,
 ) -> Iterator[Example]:
     r"""Stream the examples of data files, gzip or plain, or Parquet as ``structattn convert`` writes it.
@@ -105,14 +105,15 @@ def read_examples(
         phrases: for ``sst``: ``"none"`` gives whole sentences, ``"all"`` every phrase and word with its own label,
             ``"unique"`` the same without repeats of the same words and label, ``"weighted"`` these with neutral phrases
             at a quarter of the weight.
-        target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"`` or ``"score"``, how labels
-            are read, or ``"none"`` to ignore them, so that they may be missing or unreadable.
+        target: for ``sick``: ``"relatedness"`` or ``"entailment"``; otherwise ``"class"``, ``"score"`` or ``"labels"``
+            (several), how labels are read, or ``"none"`` to ignore them, so that they may be missing or unreadable.
         tokenised: for plain text: ``True`` if words are separated by spaces, ``False`` if the text has yet to be split
             into words. ``None`` depends on the format: ``labelled`` is tokenised, the others are not.
         text_column: for tables and JSON: the column (or key) of texts, two of them for pairs; a name in the header, or
             a number from 0 in a file without one. Needed only if the name is not one of the usual ones. For
             ``columns``: the column of words, the first if ``None``.
-        label_column: the column of labels; for ``columns`` that of tags, the last if ``None``.
+        label_column: the column of labels; for ``columns`` that of tags, the last if ``None``. Several columns have 0
+            or 1 for the label of that name.
         id_column: the column of ids.
 
     Yields:

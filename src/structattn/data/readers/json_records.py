@@ -15,7 +15,7 @@ def read_json(
     path: Source,
     *,
     text_column: str | Sequence[str] | None = None,
-    label_column: str | None = None,
+    label_column: str | Sequence[str] | None = None,
     id_column: str | None = None,
     target: str | None = None,
     tokenised: bool = False,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from functools import partial
 
 from structattn.data.example import Example
-from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label
+from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label, parse_labels
 from structattn.errors import ConfigError, shown
 from structattn.files.item_faults import refuse_item
 from structattn.files.text import MAX_WORDS, Source, is_blank, read_lines
@@ -14,13 +14,14 @@ from structattn.syntax.sentence import Sentence
 
 _DOCUMENT = "-DOCSTART-"  # lines between documents, which are skipped
 _FASTTEXT = "__label__"
+_PREFIXED = re.compile(rf"\s*((?:{_FASTTEXT}\S+(?:\s+|$))*)")  # several labels of fastText
 _METADATA = re.compile(r"#\s*(\w+\s*=|(id|sent_id|text|newdoc|newpar)\b)")
 
 
 def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True) -> Iterator[Example]:
     """Lines ``label text``, separated by a space or a tab; the text may be empty (a sentence without words).
 
-    The labels of fastText are read without their prefix.
+    The labels of fastText are read without their prefix; with the target ``labels`` a line has any number of them.
     """
     check_target(target)
     count = 0
@@ -28,13 +29,22 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
         if is_blank(line):
             continue
         location = Location(path, number)
+        prefixed = _PREFIXED.match(line)
+        if target == "labels" and prefixed is not None:
+            names = [name.removeprefix(_FASTTEXT) for name in prefixed[1].split()]
+            sentence = make_sentence(line[prefixed.end() :], tokenised=tokenised)
+            yield Example((sentence,), parse_labels(names, location), id=str(count), line=number)
+            count += 1
+            continue
         label, *text = re.split(r"[ \t]", line, maxsplit=1)
         if not (label and text):
             raise location.error(f"expected 'label text', got {shown(line, width=40)}")
         label = label.removeprefix(_FASTTEXT)
         if text[0].startswith(_FASTTEXT):
             second = text[0].split()[0].removeprefix(_FASTTEXT)
-            raise location.error(f"expected one label, got {shown(label)} and {shown(second)}; keep one per line")
+            raise location.error(
+                f"expected one label, got {shown(label)} and {shown(second)}; --task multilabel reads several"
+            )
         sentence = make_sentence(text[0], tokenised=tokenised)
         yield Example((sentence,), parse_label(label, location, target=target), id=str(count), line=number)
         count += 1

@@ -16,7 +16,7 @@ def read_objects(
     data: Iterable[Any],
     *,
     text_column: Column | Sequence[Column] | None = None,
-    label_column: Column | None = None,
+    label_column: Column | Sequence[Column] | None = None,
     id_column: Column | None = None,
     target: str | None = None,
     num_texts: int = 1,
@@ -132,6 +132,8 @@ def _to_plain(
     """The row with its label as a Python value: not NumPy's, ``None`` if it is missing, a name instead of a number."""
     if columns.label is None:
         return row
+    if isinstance(columns.label, tuple):
+        return {**row, **{column: _make_plain(row[column]) for column in columns.label}}
     label = _make_plain(row[columns.label])
     classes = names.get(str(columns.label))
     if classes is not None and isinstance(label, list):

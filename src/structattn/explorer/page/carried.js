@@ -3,6 +3,7 @@
 import { same } from "./numbers.js";
 import { inflate, readLevels, unpack, unpackLook } from "./packed_values.js";
 import { pairsOfMoves, phraseEdits, treeEdits } from "./trees.js";
+import { shareOf } from "./wording.js";
 
 const STRUCTURES = { dependency: ["heads", "labels"], constituency: ["phrases"] };
 
@@ -95,7 +96,7 @@ class CarriedItem {
     const strength = ({ p, score: value }) => p ?? Math.abs(value - score);
     const all = edits.list.map(({ number, word, head, sentence: { heads, labels } }, k) => {
       const answer = edits.answers.at(k);
-      const value = answer.label === null ? { score: answer.score } : { p: answer.probabilities[answer.label] };
+      const value = answer.label === null ? { score: answer.score } : { p: shareOf(answer) };
       return { sentence: number, word, head, heads, labels, label: answer.label, ...value };
     });
     const found = all.filter(({ label }) => label === null || label !== base.answer.label);
@@ -117,13 +118,14 @@ class CarriedItem {
 }
 
 /** Predictions of edits: `at(k)` is that of the k-th. */
-async function unpackAnswers({ labels, probabilities, score }) {
+async function unpackAnswers({ labels, probabilities, score, chosen }) {
   const columns = await Promise.all(probabilities.map(unpack));
   const scores = score && (await unpack(score));
+  const places = chosen && (await unpack(chosen));
   if (columns.length < labels.length && columns.length) columns.push(columns[0].map((share) => 1 - share));
   const read = (k) => {
     const shares = columns.map((column) => column[k]);
-    const best = labels[shares.indexOf(Math.max(...shares))] ?? null;
+    const best = chosen ? chosen.names[Math.round(places[k])] : (labels[shares.indexOf(Math.max(...shares))] ?? null);
     return {
       label: scores ? null : best,
       probabilities: Object.fromEntries(labels.map((label, i) => [label, shares[i]])),

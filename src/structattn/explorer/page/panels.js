@@ -3,7 +3,7 @@
 import { button, isolated, make } from "./elements.js";
 import { MOVED } from "./heads.js";
 import { count, difference, same, short } from "./numbers.js";
-import { answerText } from "./wording.js";
+import { answerText, labelsOf } from "./wording.js";
 
 /** Answers of the models, with a tick at the values before the edit. */
 export class Answers {
@@ -41,8 +41,9 @@ export class Answers {
     } else probabilities.sort((one, other) => other[1] - one[1]); // whole-number scores stay in their order
     if (!probabilities.length) return name;
     const shown = probabilities.slice(0, 8);
+    const answered = labelsOf(answer);
     const rows = shown.map(([label, share]) =>
-      this.row(label, share, before?.probabilities?.[label], label === answer.label),
+      this.row(label, share, before?.probabilities?.[label], answered.includes(label)),
     );
     const left = probabilities.length - shown.length;
     return [

@@ -10,8 +10,15 @@ export function answerText(answer, exact = true) {
   if (answer.text !== null && answer.text !== undefined) return `“${answer.text}”`;
   if (answer.label === null) return short(answer.score ?? 0, 2);
   const share = answer.probabilities?.[answer.label];
-  return exact && share !== undefined ? `${answer.label}, ${(100 * share).toFixed(1)}%` : answer.label;
+  if (share === undefined) return answer.label.replaceAll("|", ", ") || "none"; // any number of labels
+  return exact ? `${answer.label}, ${(100 * share).toFixed(1)}%` : answer.label;
 }
+
+/** The probability of the answer, or of the most probable of several labels. */
+export const shareOf = ({ label, probabilities }) => probabilities[label] ?? Math.max(...Object.values(probabilities));
+
+/** The labels of an answer. */
+export const labelsOf = ({ label, probabilities }) => (label in probabilities ? [label] : (label ?? "").split("|"));
 
 const READS = {
   dependency: "the dependency tree",
