@@ -11,6 +11,7 @@ from structattn.cli import main
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_json, read_json_lines
+from structattn.tasks.task_table import CLASSIFICATION
 from structattn.training import DataConfig, OptimizationConfig, ParserConfig, RunConfig
 from structattn.training.examples import _hold_out, _shuffle, _take_fold, _weigh, read_split
 from structattn.training.plan import plan_run
@@ -46,16 +47,16 @@ def test_folds_have_their_share_of_every_class() -> None:
 
 
 def test_balanced_weights_give_every_class_the_same_part_of_the_loss() -> None:
-    weighed = _weigh(EXAMPLES, "balanced")
+    weighed = _weigh(CLASSIFICATION, EXAMPLES, "balanced")
     totals = Counter[str]()
     for example in weighed:
         totals[str(example.label)] += example.weight
     assert list(totals.values()) == pytest.approx([200.0] * 4)
-    assert _weigh(EXAMPLES, None) is EXAMPLES
-    by_hand = _weigh([Example("x", "a", weight=0.5), Example("x", "b")], {"a": 4.0})
+    assert _weigh(CLASSIFICATION, EXAMPLES, None) is EXAMPLES
+    by_hand = _weigh(CLASSIFICATION, [Example("x", "a", weight=0.5), Example("x", "b")], {"a": 4.0})
     assert [example.weight for example in by_hand] == [2.0, 1.0]
     with pytest.raises(ConfigError, match=r"got 'netural' \(did you mean 'neutral'\?\)"):
-        _weigh(EXAMPLES, {"netural": 2.0})
+        _weigh(CLASSIFICATION, EXAMPLES, {"netural": 2.0})
 
 
 def test_balanced_draws_are_of_all_classes_alike_and_repeat() -> None:

@@ -154,23 +154,16 @@ def test_f1_of_several_labels_is_that_of_the_decisions() -> None:
     gold, predicted = (["|".join(name for name in "abc" if rng.random() < 0.4) for _ in range(50)] for _ in range(2))
 
     def f1(labels: str) -> float:
-        pairs = [
-            (name in g.split("|"), name in p.split("|"))
-            for g, p in zip(gold, predicted, strict=True)
-            for name in labels
-        ]
+        both = [(g.split("|"), p.split("|")) for g, p in zip(gold, predicted, strict=True)]
+        pairs = [(name in g, name in p) for g, p in both for name in labels]
         right = sum(g and p for g, p in pairs)
         return 2 * right / sum(g + p for g, p in pairs)
 
     assert metric("micro_f1").value(gold, predicted) == pytest.approx(f1("abc"))
     assert metric("labels_macro_f1").value(gold, predicted) == pytest.approx(sum(map(f1, "abc")) / 3)
     assert metric("micro_f1").value(["", ""], ["", ""]) == 0.0
-    report = MULTILABEL.report(
-        [
-            {"id": str(row), "gold": g, "predicted": p, "texts": []}
-            for row, (g, p) in enumerate(zip(gold, predicted, strict=True))
-        ]
-    )
+    rows = zip(gold, predicted, strict=True)
+    report = MULTILABEL.report([{"id": "0", "gold": g, "predicted": p, "texts": []} for g, p in rows])
     rates = {row["label"]: row["F1"] for row in report.tables["by label"]}
     assert [rates[name] for name in "abc"] == pytest.approx([f1(name) for name in "abc"])
     assert rates["micro average"] == pytest.approx(f1("abc"))
@@ -233,7 +226,7 @@ def test_a_run_answers_with_all_labels_of_a_text(run: Path, capsys: pytest.Captu
 
 def test_calibration_is_of_each_decision_on_a_label(run: Path) -> None:
     noisy = [*ROWS, ("a sad film", ["loud"]), ("a long film", [])]
-    result = calibrate(run, noisy, thresholds={"sad": 0.9})
+    result = calibrate(run, noisy, test=noisy, thresholds={"sad": 0.9})
     assert result.calibration.temperature > 1
     assert result.examples == len(noisy)
     assert result.after.negative_log_likelihood < result.before.negative_log_likelihood

@@ -99,7 +99,7 @@ class SentenceModel(TaskModel):
         if classes is None:
             raise ConfigError(f"task {task.name!r} takes its labels from the training data: pass labels=")
         if len(set(classes)) < max(self.fewest_labels, len(classes)):
-            least = f"at least {self.fewest_labels} label{'s' * (self.fewest_labels > 1)}, each once"
+            least = "at least two labels, each once" if self.fewest_labels == 2 else "a label, each once"
             raise ConfigError(f"task {task.name!r} needs {least}; got {list(classes)}")
         self.encoder = encoder
         self.task = task
