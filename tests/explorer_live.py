@@ -9,6 +9,7 @@ import numpy as np
 
 from explorer_pages import attention, boot, sentence
 from structattn.explorer.explorer_page import live_page
+from structattn.inspection.single_edits import move_word
 from structattn.syntax import DependencyTree
 
 WORDS = ["the", "keys", "near", "the", "cabinet"]
@@ -44,6 +45,10 @@ def ask(request: dict[str, Any]) -> dict[str, Any]:
             return {**head, "ms": 1.0, "sentences": [sentence(words, [0, *range(1, len(words))])]}
         case "influence" | "arcs":
             return {**head, "model": request["models"][0], "values": [[0.5, -0.25, None, 0.0, 0.1]]}
+        case "moves":
+            trees = [move_word(DependencyTree(given["heads"]), *move) for move in request["moves"]]
+            answers = [look({**given, "heads": list(tree.heads)})["looks"][0]["answer"] for tree in trees]
+            return {**head, "model": request["models"][0], "answers": answers}
         case "flip":
             edit = {
                 "sentence": 0,

@@ -21,8 +21,10 @@ from structattn.errors import ConfigError
 from structattn.explorer import Answers
 from structattn.explorer import answers as answers_module
 from structattn.explorer.protocol import sentence_to_json
+from structattn.explorer.reply_records import answer_to_json
 from structattn.http.request_checks import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
+from structattn.inspection.single_edits import edit_example, move_word
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
 from structattn.tasks import SENTIMENT, SequenceModel, Task, TextProcessor, get_task
@@ -238,6 +240,22 @@ def test_256_words_and_two_models_are_enough_and_257_are_not() -> None:
         "sentence": 0,
         "word": None,
     }
+
+
+@pytest.mark.parametrize("kind", ["ms_san", "pair", "score"])
+def test_moves_have_the_answers_of_the_moved_trees(kind: str, folder: Path) -> None:
+    model = KINDS[kind](folder)
+    number = model.task.arity - 1
+    moves = [[0, 3], [0, 0], [1, 0]]
+    reply = Answers({"mine": model}).ask(request("moves", model, number=number, moves=moves))
+    for answer, (word, head) in zip(reply["answers"], moves, strict=True):
+        tree = item(model).sentences[number].dependency
+        moved = edit_example(item(model), number, move_word(tree, word, head))
+        assert answer == answer_to_json(look(model, moved).answer) or answer["score"] == pytest.approx(
+            look(model, moved).answer.score
+        )
+    below = Answers({"mine": model}).ask(request("moves", model, number=number, moves=[[1, 1]]))
+    assert "cycle" in below["error"]["message"]
 
 
 @pytest.mark.parametrize(("size", "start", "tried"), [(5, 0, 10), (40, 0, 780), (200, 0, 125), (256, 76, 152)])

@@ -35,6 +35,10 @@ def changed(**fields: Any) -> dict[str, Any]:
     return {**LOOK, **fields}
 
 
+def moves(pairs: Any, number: Any = 0) -> dict[str, Any]:
+    return changed(do="moves", models=["mine"], number=number, moves=pairs)
+
+
 def about(**fields: Any) -> dict[str, Any]:
     return changed(sentences=[{**DOG, **fields}])
 
@@ -51,7 +55,7 @@ BAD: dict[str, tuple[Any, str]] = {
     "id in parts": (changed(id=7.5), "id: expected a whole number, got 7.5"),
     "id true": (changed(id=True), "id: expected a whole number, got True"),
     "unknown action": (changed(do="train"), "do: expected one of look, parse"),
-    "no action": (changed(do=None), "do: expected one of look, parse, influence, arcs, flip, draw, got None"),
+    "no action": (changed(do=None), "do: expected one of look, parse, influence, arcs, flip, moves, draw, got None"),
     "action in a list": (changed(do=["look"]), "do: expected one of"),
     "no models": (changed(models=[]), "models: expected 1 to 2, got 0"),
     "three models": (changed(models=["a", "b", "c"]), "models: expected 1 to 2, got 3"),
@@ -65,6 +69,12 @@ BAD: dict[str, tuple[Any, str]] = {
     ),
     "edits from a text": (changed(do="flip", models=["a"], **{"from": "2"}), "from: expected a whole number from 0"),
     "flips of two": (changed(do="flip", models=["a", "b"]), "models: expected 1, got 2"),
+    "moves of no sentence": (moves([[0, 3]], 1), "number: expected that of a sentence, got 1"),
+    "moves of a sentence by name": (moves([[0, 3]], "0"), "number: expected that of a sentence, got '0'"),
+    "no moves": (moves([]), "moves: expected 1 to 256, got 0"),
+    "move of no word": (moves([[3, 1]]), "moves: expected a word and its new head each, got [3, 1]"),
+    "move below no word": (moves([[0, 4]]), "moves: expected a word and its new head each, got [0, 4]"),
+    "half a move": (moves([[0]]), "moves: expected a word and its new head each, got [0]"),
     "no sentences": (changed(sentences=None), "sentences: expected a list, got None"),
     "empty list of sentences": (changed(sentences=[]), "sentences: expected 1 to 2, got 0"),
     "three sentences": (changed(sentences=[DOG] * 3), "sentences: expected 1 to 2, got 3"),

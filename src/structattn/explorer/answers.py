@@ -15,21 +15,15 @@ from structattn.data.tensors import checksum
 from structattn.errors import ConfigError, StructAttnError, shown
 from structattn.explorer.carried_edits import CarriedEdits
 from structattn.explorer.drawing import draw
-from structattn.explorer.protocol import (
-    VERSION,
-    Request,
-    add_needed_trees,
-    check_length,
-    check_request,
-    name_source,
-    sentence_to_json,
-)
-from structattn.explorer.reply_records import edit_to_json, error_to_json, look_to_json, shorten_text
+from structattn.explorer.protocol import VERSION, Request, check_length, check_request, sentence_to_json
+from structattn.explorer.reply_records import answer_to_json, edit_to_json, error_to_json, look_to_json, shorten_text
+from structattn.explorer.tree_sources import add_needed_trees, parse_example
 from structattn.http.request_checks import RequestError
 from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
 from structattn.inspection.inspect_example import require_encoder
-from structattn.inspection.single_edits import count_edits
-from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
+from structattn.inspection.occlusion import predict_answers
+from structattn.inspection.single_edits import count_edits, edit_example, move_word
+from structattn.parsing.missing_trees import MissingTrees, find_missing_structures
 from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.pictures.picture_files import encode
 from structattn.syntax import Sentence
@@ -72,7 +66,7 @@ class Answers:
         >>> reply["looks"][0]["unknown"], sorted(reply["looks"][0]["answer"]["probabilities"])
         ([[1]], ['negative', 'positive'])
         >>> answers.ask({**request, "do": "jump"})["error"]["message"]
-        "do: expected one of look, parse, influence, arcs, flip, draw, got 'jump'"
+        "do: expected one of look, parse, influence, arcs, flip, moves, draw, got 'jump'"
     """
 
     def __init__(self, models: Mapping[str, nn.Module], parser: TreeFinder | None = None) -> None:
@@ -219,6 +213,8 @@ class Answers:
         if request.do == "draw":
             return self._draw(request, example)
         (name,) = request.models
+        if request.do == "moves":
+            return {"model": name, "answers": self._predict_moves(name, example, request)}
         if request.do == "flip":
             return {"model": name, **self._flip(name, example, request.start)}
         part = _choose_part(example, request.start, of=sum(map(len, example.sentences)))
@@ -285,6 +281,14 @@ class Answers:
         records = [edit_to_json(edit) for edit in edits[:MOST_FLIPS]]
         return {"edits": records, "found": len(edits), "tried": part.stop, "of": of}
 
+    def _predict_moves(self, name: str, example: Example, request: Request) -> list[dict[str, Any]]:
+        """The predictions after each of some moves of an arc, in one batch or few."""
+        tree = example.sentences[request.number].dependency
+        if tree is None:
+            raise RequestError("moves: expected a sentence with a dependency tree, got one without")
+        edits = [edit_example(example, request.number, move_word(tree, *move)) for move in request.moves]
+        return [answer_to_json(answer) for answer in predict_answers(self.models[name], edits, 64)]
+
     def _first_that_flips(self, examples: Sequence[Example]) -> int:
         """The first of some examples of which an edit flips the answer; 0 if there is none, or no tree is read."""
         if not self._judges_trees(name := self._shown[0]):
@@ -302,13 +306,7 @@ class Answers:
         if parser is None and any(find_missing_structures(sentence) & needed for sentence in example.sentences):
             parser = self._package_parser
         if parser is not None:
-            (parsed,) = parser([example])
-            source = _describe_parser(parser)
-            sentences = [
-                _name_sources(before, after, source)
-                for before, after in zip(example.sentences, parsed.sentences, strict=True)
-            ]
-            example = dataclasses.replace(parsed, sentences=tuple(sentences))
+            example = parse_example(parser, example)
         completed = [add_needed_trees(sentence, needed) for sentence in example.sentences]
         return dataclasses.replace(example, sentences=tuple(completed))
 
@@ -321,20 +319,6 @@ def _choose_part(example: Example, start: int, *, of: int) -> range:
 
 def _unless_nan(value: float | None) -> float | None:
     return None if value is None or math.isnan(value) else value
-
-
-def _describe_parser(finder: TreeFinder) -> str:
-    """Name and version of a parser, without the checksum of its files."""
-    parser = getattr(finder, "parser", finder)
-    name = getattr(parser, "name", type(parser).__name__)
-    return f"{name} {getattr(parser, 'version', '')}".partition("+")[0].strip()
-
-
-def _name_sources(before: Sentence, after: Sentence, source: str) -> Sentence:
-    for tree in STRUCTURES:
-        if getattr(before, tree) is None and getattr(after, tree) is not None:
-            after = name_source(after, tree, source)
-    return after
 
 
 def _check_model(name: str, model: nn.Module) -> TaskModel:

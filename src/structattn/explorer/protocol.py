@@ -3,9 +3,8 @@
 An invalid one is refused with a message of one line, before a model sees it.
 """
 
-import dataclasses
 import os
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +17,7 @@ from structattn.http.request_checks import (
     check_object,
     check_texts,
     is_text,
+    is_whole,
     read_body,
 )
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -29,21 +29,17 @@ MOST_WORDS = 256
 MOST_CHARACTERS = 20_000
 _MOST_OF_A_NAME = 200
 _MOST_HEADS = 4096
-ACTIONS = ("look", "parse", "influence", "arcs", "flip", "draw")
-ONE_MODEL = ("influence", "arcs", "flip")
+ACTIONS = ("look", "parse", "influence", "arcs", "flip", "moves", "draw")
+ONE_MODEL = ("influence", "arcs", "flip", "moves")
 PICTURES = ("heads", "tree", "phrases", "pooling", "latent")
 FORMATS = ("svg", "png", "pdf")
 SCALES = ("shared", "row")
 MODES = ("weights", "change")
 
-_REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure", "from")
+_REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure", "from", "number", "moves")
 _FIGURE = ("what", "format", "before", "scale", "heads")
 _SENTENCE = ("words", "tags", "heads", "labels", "phrases", "text", "leaves", "found_by")
 _TREES = ("dependency", "constituency")
-CHAIN = "chain"
-"""The source of trees that no parser has found: the words in a row, one under the other."""
-DATA = "data"
-"""The source of phrases that were made from the dependency tree that came with the sentence."""
 _STATE = ("v", "sentences", "before", "view", "runs")
 _VIEW = ("models", "mode", "scale", "word", "head", "sort", "by", "path", "numbers", "threshold", "influence")
 
@@ -96,31 +92,12 @@ def sentence_to_json(sentence: Sentence) -> dict[str, Any]:
         record["text"] = sentence.text
     if phrases is not None and phrases.tags != (tags or (None,) * len(sentence)):
         record["leaves"] = list(phrases.tags)
-    sources = {tree: source for tree in _TREES if (source := sentence.metadata.get(_source_key(tree))) is not None}
+    sources = {tree: source for tree in _TREES if (source := sentence.metadata.get(source_key(tree))) is not None}
     return {**record, "found_by": sources} if sources else record
 
 
-def add_needed_trees(sentence: Sentence, needed: Collection[str]) -> Sentence:
-    """Add the needed trees that are missing: a chain as dependency tree, the phrases of the dependencies or of a chain.
-
-    The sentence says that they are made up. What is not needed stays unknown, so that nobody takes it for a parse.
-    """
-    tree = DependencyTree(range(len(sentence))) if sentence.dependency is None else sentence.dependency
-    source = CHAIN if sentence.dependency is None else sentence.metadata.get(_source_key("dependency"), DATA)
-    if sentence.constituency is None and "constituency" in needed:
-        phrases = ConstituencyTree.from_dependency(sentence.words, tree)
-        sentence = name_source(dataclasses.replace(sentence, constituency=phrases), "constituency", source)
-    if sentence.dependency is None and "dependency" in needed:
-        return name_source(dataclasses.replace(sentence, dependency=tree), "dependency", CHAIN)
-    return sentence
-
-
-def name_source(sentence: Sentence, tree: str, source: str) -> Sentence:
-    """The sentence, which says that its dependency or constituency tree was found by this parser."""
-    return dataclasses.replace(sentence, metadata={**sentence.metadata, _source_key(tree): source})
-
-
-def _source_key(tree: str) -> str:
+def source_key(tree: str) -> str:
+    """The key of the source of a tree in the metadata of its sentence."""
     return f"{tree} found by"
 
 
@@ -129,7 +106,7 @@ def _read_sources(value: Any) -> dict[str, str]:
     for tree, source in sources.items():
         if not is_text(source) or len(source) > _MOST_OF_A_NAME:
             raise RequestError(f"found_by.{tree}: expected at most {_MOST_OF_A_NAME} characters, got {shown(source)}")
-    return {_source_key(tree): source for tree, source in sources.items()}
+    return {source_key(tree): source for tree, source in sources.items()}
 
 
 def check_length(sentences: Sequence[Sentence]) -> None:
@@ -151,7 +128,7 @@ def _read_dependency(heads: Any, labels: Any, words: Sequence[str]) -> Dependenc
     if len(ids) != len(words):
         raise RequestError(f"heads: expected one for each of {len(words)} words, got {len(ids)}")
     for word, head in enumerate(ids):
-        if not isinstance(head, int) or isinstance(head, bool) or not 0 <= head <= len(words):
+        if not is_whole(head) or not 0 <= head <= len(words):
             message = f"heads: expected a number from 0 to {len(words)}, got {shown(head)} at word {word + 1}"
             raise RequestError(message, word=word)
     return DependencyTree(ids, names)  # type: ignore[arg-type]  # without None
@@ -165,7 +142,7 @@ def _read_constituency(
     spans = []
     for phrase in check_list(phrases, "phrases", most=4 * MOST_WORDS, least=0):
         is_span = isinstance(phrase, list) and len(phrase) == 3 and is_text(phrase[0])
-        if not is_span or any(not isinstance(end, int) or isinstance(end, bool) for end in phrase[1:]):
+        if not is_span or not all(map(is_whole, phrase[1:])):
             raise RequestError(f"phrases: expected [label, start, end] each, got {shown(phrase)}")
         spans.append((phrase[0], phrase[1], phrase[2]))
     return ConstituencyTree(words, spans, tags=tags)
@@ -218,6 +195,9 @@ class Request:
     figure: Figure | None = None
     #: For ``flip``, the index of the first edit to try.
     start: int = 0
+    #: For ``moves``, the index of the sentence, and pairs of a word and its new head; 0 makes it the root.
+    number: int = 0
+    moves: tuple[tuple[int, int], ...] = ()
 
 
 def check_request(value: Any) -> Request:
@@ -225,7 +205,7 @@ def check_request(value: Any) -> Request:
     record = check_object(value, "request", _REQUEST)
     _check_version(record)
     number = record.get("id")
-    if not isinstance(number, int) or isinstance(number, bool):
+    if not is_whole(number):
         raise RequestError(f"id: expected a whole number, got {shown(number)}")
     do = check_choice(record.get("do"), ACTIONS, "do")
     if do == "parse":
@@ -233,7 +213,8 @@ def check_request(value: Any) -> Request:
     models = check_texts(record.get("models"), "models", most=1 if do in ONE_MODEL else MOST_MODELS)
     sentences = _read_sentences(record.get("sentences"), "sentences")
     figure = _check_figure(record.get("figure")) if do == "draw" else None
-    return Request(number, do, models, sentences, figure=figure, start=_check_start(record.get("from", 0)))
+    moved = _check_moves(record, sentences) if do == "moves" else {}
+    return Request(number, do, models, sentences, figure=figure, start=_check_start(record.get("from", 0)), **moved)
 
 
 def _check_version(record: Mapping[str, Any]) -> None:
@@ -243,9 +224,22 @@ def _check_version(record: Mapping[str, Any]) -> None:
 
 
 def _check_start(value: Any) -> int:
-    if not isinstance(value, int) or isinstance(value, bool) or value < 0:
+    if not is_whole(value) or value < 0:
         raise RequestError(f"from: expected a whole number from 0, got {shown(value)}")
     return value
+
+
+def _check_moves(record: Mapping[str, Any], sentences: Sequence[Sentence]) -> dict[str, Any]:
+    number = record.get("number")
+    if not is_whole(number) or not 0 <= number < len(sentences):
+        raise RequestError(f"number: expected that of a sentence, got {shown(number)}")
+    moves = check_list(record.get("moves"), "moves", most=MOST_WORDS)
+    size = len(sentences[number])
+    for move in moves:
+        is_pair = isinstance(move, list) and len(move) == 2 and all(map(is_whole, move))
+        if not is_pair or not (0 <= move[0] < size and 0 <= move[1] <= size):
+            raise RequestError(f"moves: expected a word and its new head each, got {shown(move)}", sentence=number)
+    return {"number": number, "moves": tuple(map(tuple, moves))}
 
 
 def _check_figure(value: Any) -> Figure:

@@ -1,7 +1,7 @@
 """Checks of JSON that comes from a page: each says in one line what was expected and what was received."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, TypeGuard
 
 from structattn.errors import StructAttnError, shown
 from structattn.files.text import parse_json
@@ -62,6 +62,11 @@ def check_texts(value: Any, name: str, *, most: int) -> tuple[str, ...]:
 def is_text(value: Any) -> bool:
     """Whether a value is a text that can be encoded: JSON may contain half of a surrogate pair."""
     return isinstance(value, str) and not any("\ud800" <= character <= "\udfff" for character in value)
+
+
+def is_whole(value: Any) -> TypeGuard[int]:
+    """Whether a value is a whole number, and neither true nor false."""
+    return isinstance(value, int) and not isinstance(value, bool)
 
 
 def check_choice(value: Any, choices: Sequence[str], name: str) -> str:

@@ -12,7 +12,7 @@ import { Strips } from "./strips.js";
 import { STYLE } from "./style.js";
 import { Title } from "./title.js";
 import { Trees } from "./tree_view.js";
-import { moved, rerooted } from "./trees.js";
+import { afterMove } from "./trees.js";
 import { liveHint, sentenceOf, sentenceOfAnswers } from "./wording.js";
 
 /** What is shown, what was asked, and the views that draw it. */
@@ -243,15 +243,11 @@ export class Explorer {
     }
   }
 
-  move(number, dependent, head) {
-    const words = this.state.sentences[number].words;
-    const said = head ? `${words[head - 1]} → ${words[dependent]}.` : `${words[dependent]} is a root.`;
-    return this.edit(number, (sentence) => moved(sentence, dependent, head), { said, tree: "dependency" });
-  }
-
-  reroot(number, place) {
-    const said = `${this.state.sentences[number].words[place]} is the root.`;
-    return this.edit(number, (sentence) => rerooted(sentence, place), { said, tree: "dependency" });
+  /** Hang a word below a head (a CoNLL id), or make it the root (0). */
+  move(number, word, head) {
+    const { words } = this.state.sentences[number];
+    const said = head ? `${words[head - 1]} → ${words[word]}.` : `${words[word]} is the root.`;
+    return this.edit(number, (sentence) => afterMove(sentence, word, head), { said, tree: "dependency" });
   }
 
   undo() {

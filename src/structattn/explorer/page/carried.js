@@ -2,7 +2,7 @@
 
 import { same } from "./numbers.js";
 import { inflate, readLevels, unpack, unpackLook } from "./packed_values.js";
-import { pairsOfMoves, phraseEdits, treeEdits } from "./trees.js";
+import { afterMove, pairsOfMoves, phraseEdits, treeEdits } from "./trees.js";
 import { shareOf } from "./wording.js";
 
 const STRUCTURES = { dependency: ["heads", "labels"], constituency: ["phrases"] };
@@ -107,11 +107,10 @@ class CarriedItem {
   /** The answers to some moves; `null` for those that the page does not carry. */
   async moves({ models: [model], sentences, number, moves }) {
     const [base, edits] = [await this.base(model), await this.edits(model, "dependency")];
-    if (!base) return null;
-    const answers = moves.map(([word, head]) => {
-      const heads = sentences[number].heads.with(word, head);
-      const moved = sentences.with(number, { ...sentences[number], heads });
-      return this.changed(model, moved).length ? edits && edits.answer(base, moved) : base.answer;
+    if (!base || !edits) return null;
+    const answers = moves.map((move) => {
+      const edited = sentences.with(number, afterMove(sentences[number], ...move));
+      return this.changed(model, edited).length ? edits.answer(base, edited) : base.answer;
     });
     return { model, answers };
   }

@@ -1,5 +1,7 @@
 /** Attention heads of a reply: their rows and columns, by token or by word, beside those before an edit. */
 
+import { sum } from "./numbers.js";
+
 export const MOVED = 0.005; // a head counts as moved when half of Σ|Δ|, as a mean over rows, is above this
 
 /** The units of the rows or columns of a map: a text, and the word that it belongs to, if there is one. */
@@ -125,4 +127,20 @@ export function joined(heads, before) {
     const total = head.values.reduce((moves, value, i) => moves + Math.abs(value - values[i]), 0);
     return { ...head, before: values, moved: total / 2 / Math.max(head.rows.length, 1) };
   });
+}
+
+/** Weights from a word to the words, by sentence and place; over several rows the mean. */
+export function rowOf(head, [sentence, place]) {
+  const rows = head.rows
+    .map((unit, i) => [unit, i])
+    .filter(([unit]) => unit.sentence === sentence && unit.word === place);
+  if (!rows.length) return null;
+  const found = new Map();
+  head.columns.forEach((unit, j) => {
+    if (unit.word === null) return;
+    const value = sum(rows.map(([, i]) => head.values[i * head.columns.length + j])) / rows.length;
+    const key = `${unit.sentence} ${unit.word}`;
+    found.set(key, (found.get(key) ?? 0) + value);
+  });
+  return found;
 }

@@ -1,6 +1,7 @@
 /** The line under the trees: what the next press does, and names that are asked for. */
 
 import { button, isolated, make } from "./elements.js";
+import { readers } from "./hand.js";
 import { same } from "./numbers.js";
 import { relabelled, stretch, withPhrase } from "./trees.js";
 
@@ -123,17 +124,10 @@ export class Prompt {
   /** What the next press or key does. */
   hint() {
     const { app } = this;
-    const words = app.state.sentences[app.hand?.number ?? app.stretch?.number ?? 0]?.words ?? [];
+    const words = app.state.sentences[app.stretch?.number ?? 0]?.words ?? [];
     const say = (...parts) => this.element.replaceChildren(make("span", { class: "soft" }, ...parts));
-    if (app.hand)
-      say(
-        "“",
-        isolated(words[app.hand.word]),
-        "” is the head: press its dependent. R makes it the root, ",
-        app.live ? "L names its relation, " : "",
-        "Esc cancels.",
-      );
-    else if (app.stretch)
+    if (app.hand) return this.hintOfHand(app.hand);
+    if (app.stretch)
       say(
         "“",
         isolated(words.slice(app.stretch.start, app.stretch.end).join(" ")),
@@ -141,7 +135,7 @@ export class Prompt {
       );
     else if (app.canEdit("dependency")) {
       say(
-        "Press a head, then its dependent, or drag.",
+        "Drag an arc by either end, or press a head, then its dependent.",
         app.canEdit("constituency") ? " Shift selects several words for a phrase." : "",
       );
       if (app.flips?.canPlay)
@@ -158,10 +152,39 @@ export class Prompt {
     } else say("Press a word to pin it.");
     if (app.stretch)
       this.element.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
-    if (app.hand)
-      this.element.append(
-        button("Make it the root", () => app.reroot(app.hand.number, app.hand.word)),
-        app.live ? button("Name its relation", () => this.askLabel(app.hand.number, app.hand.word)) : "",
-      );
+  }
+
+  /** What is in hand, where it may go, and what the numbers under the words mean. */
+  hintOfHand({ number, end, word, sentence: { words } }) {
+    const { app } = this;
+    const name = () => ["“", isolated(words[word]), "”"];
+    const said = {
+      dependent: () => [...name(), " is the head: choose its dependent."],
+      head: () => ["Choose the head of ", ...name(), "."],
+      root: () => ["Choose the root."],
+    }[end]();
+    const labels = readers(app).map((model) => app.now.find(({ look }) => look.model === model).look.answer.label);
+    const names = [...new Set(labels)].filter((label) => label !== null);
+    this.legend = names.length ? ` Below: % ${names.join(", ")}; marked: a flip. ` : "";
+    this.meaning = make("span", { class: "soft" }, this.legend);
+    this.element.replaceChildren(
+      make("span", {}, ...said),
+      ...(end === "dependent"
+        ? [
+            button("Move its own arc", () => app.trees.grabArc(number, word), { title: "A" }),
+            button("Make it the root", () => app.move(number, word, 0), { title: "R" }),
+            app.live ? button("Name its relation", () => this.askLabel(number, word), { title: "L" }) : "",
+          ]
+        : []),
+      button("Cancel", () => app.trees.escape(), { title: "Esc" }),
+      this.meaning, // last, as its length changes while the pointer is on its way to a button
+    );
+  }
+
+  /** What the models would answer at the word that is looked at. */
+  outcome() {
+    const { hand, spot } = this.app;
+    const said = hand && spot?.[0] === hand.number && spot[1] !== hand.word ? hand.said(spot[1]) : "";
+    if (hand && this.meaning) this.meaning.textContent = said ? ` Here: ${said}. ` : this.legend;
   }
 }

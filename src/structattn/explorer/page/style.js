@@ -57,12 +57,20 @@ aside{display:flex;flex-direction:column;gap:12px}
   mask-image:linear-gradient(to right,transparent,#000 14px,#000 calc(100% - 14px),transparent)}
 .line{position:relative;margin:0 auto}
 .arcs{display:block;overflow:visible;user-select:none;font-family:${FONT}}
+.grip{pointer-events:stroke;cursor:grab;touch-action:none}
+.arcs text{pointer-events:none}
+.arc:has(.grip:hover)>path:first-child{stroke-width:2.6}
 .words{position:relative;height:34px;user-select:none}
 .word{position:absolute;top:2px;height:30px;padding:0;font-size:15px;border-color:transparent;white-space:nowrap;touch-action:pan-x pan-y}
 .word.unknown bdi{text-decoration:underline wavy var(--error) 1px;text-underline-offset:3px}
 .word.spot{border-color:var(--ink)}
 .word[aria-pressed=true]{border:2px solid var(--ink)}
 .word.hand{border:2px solid var(--edit);font-weight:700}
+.word.off{color:var(--soft);opacity:.45;cursor:not-allowed}
+.outcomes{position:relative;height:16px;font-size:11px;font-variant-numeric:tabular-nums;user-select:none}
+.outcomes span{position:absolute;transform:translateX(-50%);padding:0 1px;border-radius:3px;line-height:15px}
+.outcomes .flips{background:var(--edit);color:var(--paper);font-weight:700}
+.outcomes .spot{outline:1.5px solid var(--ink)}
 .word.key{outline:2px dashed var(--accent)}
 .word.chosen{border:2px dashed var(--accent)}
 .bars{position:relative;height:40px;border-top:1px solid var(--rule)}

@@ -2,11 +2,15 @@
 
 import { WORD, drawArcs, layArcs, placeWords, treeArcs } from "./arcs.js";
 import { Scale } from "./colours.js";
-import { button, drawn, isRightToLeft, isolated, make, textWidth } from "./elements.js";
-import { MOST_INFLUENCE, clamp, same, sum } from "./numbers.js";
+import { follow, gripped } from "./drag.js";
+import { drawn, isRightToLeft, isolated, make, textWidth } from "./elements.js";
+import { Hand } from "./hand.js";
+import { rowOf } from "./heads.js";
+import { clamp, same } from "./numbers.js";
 import { Prompt } from "./prompts.js";
-import { brackets, influenceBars } from "./under_words.js";
-import { carriedNote, readsText, sourcesOf } from "./wording.js";
+import { treeNotes } from "./tree_notes.js";
+import { brackets, influenceBars, outcomeRows } from "./under_words.js";
+import { carriedNote } from "./wording.js";
 
 /** The words of each sentence with their dependency tree above and their phrases below; both are edited here. */
 export class Trees {
@@ -27,48 +31,16 @@ export class Trees {
     const active = app.root.activeElement;
     const focused = active?.dataset.word !== undefined && this.lines.contains(active);
     this.buttons = [];
+    this.outcomes = [];
     // The boxes stay, and so does how far each is scrolled: setting that would lay out the page.
     app.state.sentences.forEach((sentence, number) => {
       const box = this.lines.children[number] ?? this.lines.appendChild(make("div", { class: "scroll" }));
       box.replaceChildren(this.line(sentence, number));
     });
-    this.notes.replaceChildren(...this.notesOf());
+    this.notes.replaceChildren(...treeNotes(app));
     this.carried.textContent = carriedNote(app);
     if (!this.prompt.element.contains(active)) this.prompt.hint();
     if (focused) this.focusWord(...this.focus);
-  }
-
-  notesOf() {
-    const { app } = this;
-    const models = app.state.models.map((name) => app.boot.models.find((model) => model.name === name)).filter(Boolean);
-    const chips = models.map((model) =>
-      make("span", { class: "chip" }, isolated(model.name), ` reads ${readsText(model.reads ?? [])}`),
-    );
-    const known = ["influence", "arcs"].map((what) => this.influence(what));
-    return [
-      ...chips,
-      ...sourcesOf(app).map(({ text, doubtful }) => make("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
-      ...known,
-      app.canEdit("dependency") &&
-        button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
-    ].filter(Boolean);
-  }
-
-  /** The switch for the bars under the words. */
-  influence(what) {
-    const { app } = this;
-    const names = { influence: "influence of words", arcs: "influence of arcs" };
-    if (!app.live && !app.state.models.some((model) => app.extras.get(what, model)?.values.some(Boolean))) return null;
-    const on = app.extras.wanted.has(what);
-    const toggle = () => {
-      if (on) app.extras.wanted.delete(what);
-      else app.extras.wanted.add(what);
-      app.draw();
-      app.extras.follow();
-    };
-    const off = app.live && app.extras.isLong;
-    const title = off ? `for texts of at most ${MOST_INFLUENCE} words: it takes a run of the model per word` : null;
-    return button(names[what], toggle, { "aria-pressed": String(on), class: "toggle", disabled: off, title });
   }
 
   /** One sentence: arcs, words, bars and brackets on a common line. */
@@ -95,7 +67,7 @@ export class Trees {
         viewBox: `0 ${-laid.height} ${Math.max(width, 1)} ${laid.height}`,
         "aria-hidden": "true",
       },
-      drawArcs(laid, ink),
+      this.gripping(laid.paths, drawArcs(laid, ink)),
     );
     const words = make(
       "div",
@@ -106,7 +78,8 @@ export class Trees {
       },
       sentence.words.map((text, i) => this.word(sentence, number, i, centres[i] - widths[i] / 2, widths[i])),
     );
-    this.listen(words, number, centres);
+    this.listen(words, number);
+    this.outcomes[number] = outcomeRows(app, centres);
     const bars = influenceBars(app, number, centres, widths);
     const rename = (phrase) => this.prompt.askRename(number, phrase);
     const completion = this.completion(number);
@@ -116,11 +89,25 @@ export class Trees {
       { class: "line", dir: "ltr" },
       svg,
       words,
+      ...this.outcomes[number].rows,
       bars,
       brackets(sentence, centres, widths, rename),
     );
     inner.style.width = `${width}px`;
+    this.listenToDrags({ number, centres, inner }, laid.paths);
     return inner;
+  }
+
+  /** The elements of arcs, each with a wide line to grab it by. */
+  gripping(paths, elements) {
+    if (!this.app.canEdit("dependency")) return elements;
+    paths.forEach(({ arc, d }, i) => {
+      if (arc.dashed) return;
+      const grip = drawn("path", { class: "grip", d, fill: "none", stroke: "transparent", "stroke-width": 13 });
+      grip.dataset.arc = i;
+      elements[i].append(grip);
+    });
+    return elements;
   }
 
   /** The word that the first model would go on with, in the empty place after the sentence. */
@@ -159,13 +146,24 @@ export class Trees {
       },
       isolated(sentence.words[i] || "∅"),
     );
+    element.named = name;
     element.style.left = `${left}px`;
     element.style.width = `${width}px`;
     (this.buttons[number] ??= [])[i] = element;
     return element;
   }
 
-  listen(words, number, centres) {
+  listenToDrags(line, paths) {
+    const { app } = this;
+    line.inner.addEventListener("pointerdown", (event) => {
+      if (!app.canEdit("dependency") || event.button !== 0) return;
+      const { arc, word } = event.target.closest("[data-arc],[data-word]")?.dataset ?? {};
+      if (arc !== undefined) this.startDrag(event, line, paths[arc].arc, null);
+      else if (word !== undefined && event.pointerType !== "touch") this.startDrag(event, line, null, Number(word));
+    });
+  }
+
+  listen(words, number) {
     const { app } = this;
     const at = (event) => {
       const found = event.composedPath().find((element) => element.dataset?.word !== undefined);
@@ -184,39 +182,40 @@ export class Trees {
     words.addEventListener("focusout", () => app.point(null));
     words.addEventListener("click", (event) => at(event) !== null && this.press(number, at(event), event.shiftKey));
     words.addEventListener("keydown", (event) => at(event) !== null && this.key(event, number, at(event)));
-    words.addEventListener("pointerdown", (event) => {
-      if (app.canEdit("dependency") && event.pointerType !== "touch" && event.button === 0 && at(event) !== null)
-        this.startDrag(event, number, at(event), centres, words);
-    });
   }
 
-  /** Drag from a head to its dependent; a line follows the pointer. */
-  startDrag(start, number, from, centres, words) {
+  /** Take an end of an arc in hand, or let it go. */
+  grab(hand) {
     const { app } = this;
-    const box = words.getBoundingClientRect();
-    const line = drawn("path", { fill: "none", stroke: "var(--edit)", "stroke-width": 2 });
-    const svg = words.previousSibling;
-    const under = (event) => app.root.elementFromPoint(event.clientX, event.clientY)?.closest?.("[data-word]");
-    const move = (event) => {
-      const x = event.clientX - box.left;
-      const height = clamp(Math.abs(x - centres[from]) / 2, 8, svg.viewBox.baseVal.height - 4);
-      line.setAttribute("d", `M${centres[from]} 0C${centres[from]} ${-height} ${x} ${-height} ${x} -4`);
-      if (!line.parentNode) svg.append(line);
-    };
-    const end = (event) => {
-      globalThis.removeEventListener("pointermove", move);
-      globalThis.removeEventListener("pointerup", end);
-      globalThis.removeEventListener("pointercancel", end);
-      line.remove();
-      const found = event.type === "pointerup" ? under(event) : null;
-      const to = found && words.contains(found) ? Number(found.dataset.word) : from;
-      if (to === from) return;
-      if (start.shiftKey) this.select(number, from, to);
-      else app.move(number, to, from + 1);
-    };
-    globalThis.addEventListener("pointermove", move);
-    globalThis.addEventListener("pointerup", end);
-    globalThis.addEventListener("pointercancel", end);
+    app.hand = hand;
+    app.stretch = null;
+    this.prompt.hint();
+    app.mark();
+    return hand;
+  }
+
+  /** Drop what is in hand at a word; nowhere, it is let go. */
+  drop(place) {
+    const { hand } = this.app;
+    this.grab(null);
+    if (hand && place !== null) hand.drop(place);
+  }
+
+  /** Drag an arc by the end that is nearer, a new one from a head, or, with Shift, over several words. */
+  startDrag(event, line, arc, from) {
+    const { app } = this;
+    const { number, centres, inner } = line;
+    const x = event.clientX - inner.getBoundingClientRect().left;
+    const hand = () =>
+      this.grab(arc ? gripped(app, number, arc, x, centres) : new Hand(app, number, "dependent", from));
+    const drop = (place) => this.drop(place);
+    if (arc) follow(app, event, line, { grip: hand, drop, press: hand });
+    else if (!event.shiftKey) follow(app, event, line, { grip: hand, drop });
+    else
+      follow(app, event, line, {
+        grip: () => ({ word: from }),
+        drop: (place) => place !== null && this.select(number, from, place),
+      });
   }
 
   /** Press a word: it is pinned and offered as a head; the next word pressed becomes its dependent. */
@@ -227,15 +226,12 @@ export class Trees {
     const { hand } = app;
     if (hand && hand.number === number && hand.word !== i) {
       app.view.pinned = null;
-      return app.move(number, i, hand.word + 1);
+      return this.drop(i);
     }
     const canEdit = app.canEdit("dependency") && app.state.sentences[number].heads;
     const off = hand?.word === i || (!canEdit && same(app.view.pinned, [number, i]));
-    app.hand = off || !canEdit ? null : { number, word: i };
-    app.stretch = null;
     app.view.pinned = off ? null : [number, i];
-    this.prompt.hint();
-    return app.mark();
+    return this.grab(off || !canEdit ? null : new Hand(app, number, "dependent", i));
   }
 
   select(number, anchor, i) {
@@ -258,7 +254,8 @@ export class Trees {
       End: words.length,
     };
     const letters = {
-      r: () => app.reroot(number, i),
+      r: () => app.move(number, i, 0),
+      a: () => this.grabArc(number, i),
       l: () => this.prompt.askLabel(number, i),
       n: () => this.prompt.askPhrase(number, i),
       p: () => app.change({ pinned: same(app.view.pinned, [number, i]) ? null : [number, i] }),
@@ -276,12 +273,17 @@ export class Trees {
     event.preventDefault();
   }
 
-  escape() {
+  /** Take the upper end of the arc of a word in hand; that of a root goes to another word. */
+  grabArc(number, i) {
     const { app } = this;
-    app.hand = app.stretch = null;
-    app.view.pinned = null;
-    this.prompt.hint();
-    app.mark();
+    const { heads } = app.state.sentences[number];
+    if (!app.canEdit("dependency") || !heads) return app.refuse("A prediction for another tree");
+    return this.grab(new Hand(app, number, heads[i] ? "head" : "root", heads[i] ? i : null));
+  }
+
+  escape() {
+    this.app.view.pinned = null;
+    this.grab(null);
   }
 
   focusWord(number, i) {
@@ -313,28 +315,17 @@ export class Trees {
         element.style.color = value === undefined ? "" : scale.inkOn(value);
         const at = (place) => same(place, [number, i]);
         element.classList.toggle("spot", at(app.spot));
-        element.classList.toggle("hand", app.hand?.number === number && app.hand.word === i);
+        const hand = app.hand?.number === number ? app.hand : null;
+        element.classList.toggle("hand", hand?.word === i);
+        element.classList.toggle("off", Boolean(hand) && hand.word !== i && !hand.moves[i]);
+        element.setAttribute("aria-label", hand && hand.word !== i ? `${element.named}, ${hand.said(i)}` : element.named);
         element.classList.toggle("key", at(app.keyWord));
         const { stretch: chosen } = app;
         element.classList.toggle("chosen", chosen?.number === number && chosen.start <= i && i < chosen.end);
         element.setAttribute("aria-pressed", String(at(app.view.pinned)));
       }),
     );
+    this.outcomes.forEach((rows, number) => rows.mark(app.hand?.number === number ? app.hand : null));
+    this.prompt.outcome();
   }
-}
-
-/** Weights from a word to the words, by sentence and place; over several rows the mean. */
-function rowOf(head, [sentence, place]) {
-  const rows = head.rows
-    .map((unit, i) => [unit, i])
-    .filter(([unit]) => unit.sentence === sentence && unit.word === place);
-  if (!rows.length) return null;
-  const found = new Map();
-  head.columns.forEach((unit, j) => {
-    if (unit.word === null) return;
-    const value = sum(rows.map(([, i]) => head.values[i * head.columns.length + j])) / rows.length;
-    const key = `${unit.sentence} ${unit.word}`;
-    found.set(key, (found.get(key) ?? 0) + value);
-  });
-  return found;
 }

@@ -32,6 +32,9 @@ export function rerooted(sentence, word) {
   return { ...sentence, heads, labels };
 }
 
+/** The sentence with a word below another head (a CoNLL id), or as the root (0). */
+export const afterMove = (sentence, word, head) => (head ? moved(sentence, word, head) : rerooted(sentence, word));
+
 export function relabelled(sentence, word, label) {
   if (!sentence.labels) throw new Error("The arcs of this tree have no labels.");
   return { ...sentence, labels: sentence.labels.with(word, label) };

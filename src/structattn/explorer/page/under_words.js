@@ -2,7 +2,8 @@
 
 import { LEAST_REACH, phraseLevels } from "./arcs.js";
 import { button, isolated, make } from "./elements.js";
-import { difference, short } from "./numbers.js";
+import { readers } from "./hand.js";
+import { difference, same, short } from "./numbers.js";
 import { stretch } from "./trees.js";
 
 /** All bars have one scale, so that those of words, arcs, sentences and models can be compared. */
@@ -57,6 +58,25 @@ export function influenceBars(app, number, centres, widths) {
       );
     }
   return rows;
+}
+
+/** What each model would answer at each word for what is in hand: a row of numbers for each, empty without a hand. */
+export function outcomeRows(app, centres) {
+  const cells = readers(app).map((model) => [model, centres.map(() => make("span"))]);
+  const rows = cells.map(([model, row]) => {
+    row.forEach((cell, i) => (cell.style.left = `${centres[i]}px`));
+    return make("div", { class: "outcomes", "aria-hidden": "true", "data-model": model }, row);
+  });
+  const mark = (hand) => {
+    for (const [model, row] of cells)
+      row.forEach((cell, i) => {
+        const outcome = hand && hand.moves[i] && hand.outcome(model, i);
+        cell.textContent = outcome ? outcome.value : "";
+        cell.classList.toggle("flips", Boolean(outcome?.flips));
+        cell.classList.toggle("spot", Boolean(outcome) && same(app.hover, [hand.number, i]));
+      });
+  };
+  return { rows, mark };
 }
 
 /** Phrases as brackets under their words; pressing one calls `press`. */

@@ -1,0 +1,34 @@
+/** What stands above the trees: which structures the models read, where the trees come from, switches for what is below. */
+
+import { button, isolated, make } from "./elements.js";
+import { MOST_INFLUENCE } from "./numbers.js";
+import { readsText, sourcesOf } from "./wording.js";
+
+export function treeNotes(app) {
+  const models = app.state.models.map((name) => app.boot.models.find((model) => model.name === name)).filter(Boolean);
+  const chips = models.map((model) =>
+    make("span", { class: "chip" }, isolated(model.name), ` reads ${readsText(model.reads ?? [])}`),
+  );
+  return [
+    ...chips,
+    ...sourcesOf(app).map(({ text, doubtful }) => make("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
+    ...["influence", "arcs"].map((what) => influenceSwitch(app, what)),
+    app.canEdit("dependency") && button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
+  ].filter(Boolean);
+}
+
+/** The switch for the bars under the words. */
+function influenceSwitch(app, what) {
+  const names = { influence: "influence of words", arcs: "influence of arcs" };
+  if (!app.live && !app.state.models.some((model) => app.extras.get(what, model)?.values.some(Boolean))) return null;
+  const on = app.extras.wanted.has(what);
+  const toggle = () => {
+    if (on) app.extras.wanted.delete(what);
+    else app.extras.wanted.add(what);
+    app.draw();
+    app.extras.follow();
+  };
+  const off = app.live && app.extras.isLong;
+  const title = off ? `for texts of at most ${MOST_INFLUENCE} words: it takes a run of the model per word` : null;
+  return button(names[what], toggle, { "aria-pressed": String(on), class: "toggle", disabled: off, title });
+}
