@@ -102,6 +102,17 @@ WRONG = {
     "the same run twice": (["explore", "{model}", "{model}"], "expected different runs, got"),
     "parser to explore with": (["explore", "{model}", "--parser", "malt:swedish"], "unknown parser 'malt:swedish'"),
     "examples to explore": (["explore", "{model}", "--data", "nowhere.txt"], "nowhere.txt: cannot read this file"),
+    "a text and an example": (
+        ["explore", "{model}", "--text", "a", "--example", "1"],
+        "explore: expected at most one of --example, --text and --state",
+    ),
+    "nothing to explore": (["explore", "{model}", "--text", " "], "--text: expected at least one word, got ' '"),
+    "a second text alone": (["explore", "{model}", "--second", "a"], "--second a needs --text TEXT"),
+    "a split of a file": (
+        ["explore", "{model}", "--data", __file__, "--split", "dev"],
+        "--split: expected none with --data, got dev",
+    ),
+    "no state to explore": (["explore", "{model}", "--state", "nowhere"], "nowhere: cannot read this file"),
     "port": (["explore", "{model}", "--port", "70000"], "--port: expected a number from 0 to 65535, got 70000"),
     "run to serve": (["serve", "nowhere"], "nowhere/config.json: cannot read this file"),
     "port of a server": (["serve", "{model}", "--port", "70000"], "--port: expected a number from 0 to 65535"),

@@ -18,8 +18,7 @@ from structattn.data import Example, Vocabulary
 from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError
-from structattn.explorer import Answers
-from structattn.explorer import answers as answers_module
+from structattn.explorer import Answers, tried_edits
 from structattn.explorer.protocol import sentence_to_json
 from structattn.explorer.reply_records import answer_to_json
 from structattn.http.request_checks import RequestError
@@ -163,7 +162,7 @@ def test_a_long_influence_comes_in_parts(kind: str, do: str, folder: Path, monke
     asked = request(do, model)
     whole = in_json(answers.ask(asked))
     longest = max(len(sentence) for sentence in item(model).sentences)
-    monkeypatch.setattr(answers_module, "_PAIRS_OF_A_REPLY", 2 * longest**2)  # two words a reply
+    monkeypatch.setattr(tried_edits, "_PAIRS_OF_A_REPLY", 2 * longest**2)  # two words a reply
     values, tried, replies = [[None] * len(row or ()) for row in whole["values"]], 0, 0
     while tried < whole["of"]:
         part = in_json(answers.ask({**asked, "from": tried}))
@@ -240,6 +239,34 @@ def test_256_words_and_two_models_are_enough_and_257_are_not() -> None:
         "sentence": 0,
         "word": None,
     }
+
+
+def test_a_page_of_what_is_shown_has_the_edit_what_was_before_and_the_next_word() -> None:
+    model = words_model("ms_san")
+    metadata = {"verb": "bark", "wrong_verb": "barks"}
+    born = Example((dataclasses.replace(DOG, metadata=metadata),), "positive")
+    answers = Answers({"mine": model, "other": words_model("ms_san")})
+    item = answers.boot([born], host="server")["items"][0]
+    assert item["completions"] == {"positive": "bark", "negative": "barks"}
+    before = item["sentences"]
+    edited = [{**before[0], "heads": [4, 3, 0, 3]}]
+    for sentences, compared, names in ((before, [], ["a hippopotamus barks loudly"]), (edited, before, None)):
+        figure = {"what": "page", "format": "html", "before": compared}
+        reply = answers.ask({**request("draw", model), "sentences": sentences, "figure": figure})
+        html = base64.b64decode(reply["data"]).decode()
+        boot = json.loads(html.split('class="structattn-explorer">')[1].split("</script>")[0])
+        assert (reply["type"], boot["host"], [one["name"] for one in boot["models"]]) == (
+            "text/html",
+            "frozen",
+            ["mine"],
+        )
+        assert [one["name"] for one in boot["items"]] == (names or ["after the edit", "before"])
+        assert [one["sentences"][0]["heads"] for one in boot["items"]] == [
+            one[0]["heads"] for one in (sentences, compared) if one
+        ]
+        for one in boot["items"]:
+            assert (one["completions"], one["expected"]) == (item["completions"], "positive")
+            assert one["edits"]["mine"]["dependency"]["looks"]
 
 
 @pytest.mark.parametrize("kind", ["ms_san", "pair", "score"])

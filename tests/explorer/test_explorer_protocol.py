@@ -115,6 +115,8 @@ BAD: dict[str, tuple[Any, str]] = {
         {**DRAW, "figure": {"what": "tree", "format": "exe"}},
         "figure.format: expected one of svg, png",
     ),
+    "picture of a page": ({**DRAW, "figure": {"what": "page", "format": "svg"}}, "figure.format: expected one of html"),
+    "page of a picture": ({**DRAW, "figure": {"what": "tree", "format": "html"}}, "figure.format: expected one of svg"),
     "unknown key of a figure": ({**DRAW, "figure": {"file": "x"}}, "figure: unknown key 'file'"),
     "bad sentence before": (
         {**DRAW, "figure": {"what": "heads", "format": "svg", "before": [{"words": []}]}},

@@ -281,6 +281,40 @@ def test_a_run_whose_data_are_gone_shows_the_texts_of_its_predictions(
     assert "no examples to choose from: data.txt: cannot read this file" in caplog.text
 
 
+def boot_of(monkeypatch: pytest.MonkeyPatch, *arguments: str) -> dict[str, Any]:
+    """What the page of the command is born with."""
+    born: list[dict[str, Any]] = []
+
+    class Server(ExplorerServer):
+        def __init__(self, ask: Any, boot: Any, **options: Any) -> None:
+            super().__init__(ask, boot, **options)
+            born.append(boot)
+
+        def serve_forever(self, poll_interval: float = 0.5) -> None:
+            pass
+
+    monkeypatch.setattr("structattn.explorer.explorer_server.ExplorerServer", Server)
+    assert main(["explore", *arguments, "--no-browser", "--device", "cpu"]) == 0
+    return born[0]
+
+
+def test_the_command_opens_with_the_example_the_text_or_the_state_that_was_asked_for(
+    run: Path, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.chdir(run)
+    for options in (["--split", "dev"], ["--data", "data.txt"], ["--split", "train"]):
+        boot = boot_of(monkeypatch, "run", "--example", "3", *options)
+        assert (boot["items"][0]["name"], len(boot["items"]), boot["view"]["item"]) == ("dull", 13, 0)
+        assert boot["items"][0]["replies"]
+    boot = boot_of(monkeypatch, "run", "--text", "a very fine film")
+    assert (boot["items"][0]["sentences"][0]["words"], len(boot["items"])) == (["a", "very", "fine", "film"], 14)
+    state = tmp_path / "state.json"
+    saved = {"v": 1, "sentences": [{"words": ["fine"], "heads": [0]}], "view": {"mode": "change"}}
+    state.write_text(json.dumps(saved), encoding="utf-8")
+    boot = boot_of(monkeypatch, "run", "--state", str(state))
+    assert (boot["items"][0]["sentences"][0]["words"], json.loads(boot["state"])) == (["fine"], saved)
+
+
 def test_the_command_serves_until_it_is_interrupted(run: Path) -> None:
     command = [sys.executable, "-m", "structattn", "explore", "run", "--no-browser", "--device", "cpu"]
     # A shell lets its background jobs ignore Ctrl-C, and so what they start.

@@ -6,6 +6,7 @@ import json
 import math
 import re
 from collections.abc import Sequence
+from html import unescape
 from pathlib import Path
 from typing import Any
 
@@ -369,6 +370,21 @@ def test_a_page_of_flips(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     header, first = printed[printed.index("") + 1 :][3:][-4], printed[-3]
     assert header.split() == ["example", "gold", "disan", "(plain)", "ms_san", "(tree)", "is", "text"]
     assert first.split() == ["e3", "b", "a", "×2", "b", "×2", "better", "text", "<3>"]
+
+
+def test_each_flip_has_the_command_that_opens_it_with_two_runs_that_differ(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    gold = list("aabb")
+    for name, answers in (("plain/seed0", "aabb"), ("plain/seed1", "aaaa"), ("a tree/seed0", "aabb")):
+        RunFolder(write_run(tmp_path / name, gold, answers)).best.mkdir()
+    file = tmp_path / "flips.html"
+    assert main(["compare", str(tmp_path / "plain"), str(tmp_path / "a tree"), "--flips", str(file)]) == 0
+    runs = f"'{tmp_path}/a tree/seed0' {tmp_path}/plain/seed1"
+    commands = [f"structattn explore {runs} --split dev --example {name}" for name in ("e2", "e3")]
+    assert f"to open one: {commands[0]}" in capsys.readouterr().out
+    html = unescape(file.read_text(encoding="utf-8"))
+    assert all(command in html for command in commands)
 
 
 def test_a_page_of_flips_needs_two_systems(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from structattn.data.model_card import add_section
 from structattn.errors import ConfigError
 from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
-from structattn.inspection.comparison_tables import comparison_table, flips_page, format_answers
+from structattn.inspection.comparison_tables import comparison_table, explore_flip, flips_page, format_answers
 from structattn.options.hardware import Hardware
 from structattn.training import Comparison, Pooled, Significance, compare, pool
 from structattn.training.comparison import Difference, Group
@@ -85,13 +85,13 @@ def command(
     )
     if flips is not None:
         with replace_text(flips) as stream:
-            stream.write(flips_page(comparison))
+            stream.write(flips_page(comparison, data))
     if cards:
         _write_into_cards(comparison)
     if json:
         yield jsonlib.dumps(dataclasses.asdict(comparison), default=str)
     elif format == "text":
-        yield from _lines(comparison, examples)
+        yield from _lines(comparison, examples, data)
     else:
         yield comparison_table(comparison, format)
 
@@ -103,7 +103,7 @@ def _write_into_cards(comparison: Comparison) -> None:
             add_section(folder.best, "Comparison", text)
 
 
-def _lines(comparison: Comparison, examples: int) -> Iterator[str]:
+def _lines(comparison: Comparison, examples: int, data: str | None) -> Iterator[str]:
     yield f"{comparison.metric} on {comparison.split}, {comparison.num_examples} examples"
     yield ""
     header = ["system", "seeds", "mean", "sd", "difference", "95 % interval", "p bootstrap", "p randomisation"]
@@ -120,7 +120,7 @@ def _lines(comparison: Comparison, examples: int) -> Iterator[str]:
         yield ""
         yield from align_columns(["part", "examples", *names], parts)
     for difference in comparison.differences:
-        yield from _flips(difference, examples)
+        yield from _flips(comparison, difference, examples, data)
 
 
 def _pooled_lines(pooled: Pooled) -> Iterator[str]:
@@ -164,7 +164,7 @@ def _cells(test: Significance) -> list[str]:
     return [f"{test.difference:+.4f}", interval, f"{test.bootstrap_p:.4f}", randomisation]
 
 
-def _flips(difference: Difference, count: int) -> Iterator[str]:
+def _flips(comparison: Comparison, difference: Difference, count: int, data: str | None) -> Iterator[str]:
     won = sum(flip.won for flip in difference.flips)
     lost = len(difference.flips) - won
     yield ""
@@ -181,6 +181,9 @@ def _flips(difference: Difference, count: int) -> Iterator[str]:
             for flip in difference.flips[:count]
         ]
         yield from align_columns(header, rows, left=(0, len(header) - 1))
+        command = explore_flip(comparison, difference, difference.flips[0], data)
+        if command is not None:
+            yield f"to open one: {command}"
 
 
 def _short(text: str) -> str:

@@ -235,20 +235,12 @@ def _explorer(results: Mapping[str, RunResult], test: Sequence[Example], *, comm
         for example in examples
     ]
     answers = explorer.Answers(models)
-    boot = answers.boot(examples, host="frozen", title=_QUESTION, command=command, names=names, influence=True)
-    boot["view"] = {"item": 0, "models": ["ms_san", "transformer"]}
+    boot = answers.boot(
+        examples, host="frozen", title=_QUESTION, command=command, names=names, influence=True, opened=0
+    )
+    boot["view"]["models"] = ["ms_san", "transformer"]
     boot["question"] = _QUESTION
-    for item, example in zip(boot["items"], examples, strict=True):
-        item["completions"] = _complete(example)
     return embed_explorer(boot)
-
-
-def _complete(example: Example) -> dict[str, str]:
-    """The verb that each answer would go on with, as far as it is known."""
-    (sentence,) = example.sentences
-    other = {"singular": "plural", "plural": "singular"}[str(example.label)]
-    verbs = {str(example.label): sentence.metadata.get("verb"), other: sentence.metadata.get("wrong_verb")}
-    return {label: verb for label, verb in verbs.items() if verb is not None}
 
 
 def _is_wrong(row: Mapping[str, object]) -> bool:

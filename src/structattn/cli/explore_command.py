@@ -8,11 +8,13 @@ import tempfile
 import webbrowser
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
+from structattn.cli.chosen_example import check_chosen, find_example, type_example
 from structattn.cli.command_inputs import check_inputs, check_port, refuse_without
+from structattn.data import Example
 from structattn.errors import ConfigError, StructAttnError
-from structattn.explorer.protocol import MOST_WORDS
+from structattn.explorer.protocol import MOST_WORDS, read_state
 from structattn.files.json_yaml import read_json_lines
 from structattn.http.token_server import read_token
 from structattn.options.hardware import Hardware
@@ -20,7 +22,6 @@ from structattn.parsing.parsers import check_parser
 from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
-    from structattn.data import Example
     from structattn.tasks import TaskModel
 
 LOGGER = logging.getLogger("structattn.cli")
@@ -31,6 +32,11 @@ _SEARCHED = 500
 def command(
     runs: list[str],
     *,
+    example: str | None = None,
+    text: str | None = None,
+    second: str | None = None,
+    state: str | None = None,
+    split: Literal["train", "dev", "test"] | None = None,
     parser: str | None = None,
     data: str | None = None,
     data_format: str | None = None,
@@ -47,10 +53,15 @@ def command(
     Args:
         runs: run folders, or folders of saved models, for tasks with the same number of sentences; two are shown side
             by side.
+        example: id of the example to open with, or else its number in the data, counted from 0.
+        text: a sentence of your own to open with.
+        second: the second sentence, for tasks on pairs.
+        state: a file that the page saved, to go on with.
+        split: the examples of the first run to choose from: train, dev or test; by default test, or else dev.
         parser: the parser for typed sentences, as for structattn parse; by default the one saved with a run, if a
             parser found the trees of its training data, or else en where a model needs a tree.
-        data: a file of examples to choose from; by default the test data of the first run, or its development data.
-            The worst errors of the first model come first.
+        data: a file of examples to choose from, instead of the run's own. The worst errors of the first model come
+            first.
         data_format: the data format of that file; recognised from the file by default.
         port: the port of the page; a free one by default.
         no_browser: print the address only.
@@ -59,8 +70,12 @@ def command(
         hardware: where the models run, and the precision.
         trust_code: import and run an encoder module:function that a folder names.
     """
+    check_chosen("explore", example=example, text=text, second=second, state=state, least=0)
     if data is None:
         refuse_without("--data FILE", data_format=data_format)
+    elif split is not None:
+        raise ConfigError(f"--split: expected none with --data, got {split}")
+    shared = None if state is None else read_state(state)
     for run in runs:
         check_inputs(run, data, format=data_format, trust_code=trust_code)
     if parser is not None:
@@ -85,8 +100,16 @@ def command(
             return answers.ask(request)
 
     with hardware.autocast():
-        examples = _choose_examples(runs[0], next(iter(models.values())), data=data, data_format=data_format)
-        boot = answers.boot(examples, host="server", title=f"structattn explore: {', '.join(names)}")
+        model = next(iter(models.values()))
+        examples = _choose_examples(runs[0], model, data=data, data_format=data_format, split=split, example=example)
+        if text is not None:
+            examples.insert(0, type_example(model.task, text, second))
+        if shared is not None:
+            examples.insert(0, Example(shared.originals))
+        opened = 0 if example or text or state else None
+        boot = answers.boot(examples, host="server", title=f"structattn explore: {', '.join(names)}", opened=opened)
+        if state is not None:
+            boot["state"] = Path(state).read_text(encoding="utf-8")
     with ExplorerServer(ask, boot, port=port, token=token) as server, tempfile.TemporaryDirectory() as folder:
         yield server.url if token is None else server.url.partition("#")[0]
         if not no_browser and _has_screen():
@@ -98,31 +121,45 @@ def command(
             LOGGER.info("the server has ended")
 
 
-def _choose_examples(run: str, model: "TaskModel", *, data: str | None, data_format: str | None) -> "list[Example]":
-    """Examples to choose from, the worst errors of the model first."""
+def _choose_examples(
+    run: str,
+    model: "TaskModel",
+    *,
+    data: str | None,
+    data_format: str | None,
+    split: Literal["train", "dev", "test"] | None = None,
+    example: str | None = None,
+) -> list[Example]:
+    """Examples to choose from: the one that was asked for, then the worst errors of the model."""
     from structattn.training.run_data import inherit_data_config, read_to_show
 
     if data is not None:
         settings = inherit_data_config(run, data, format=data_format)
-        examples = read_to_show(model.task, data, settings, limit=_SEARCHED)
+        examples = read_to_show(model.task, data, settings, limit=_SEARCHED if example is None else None)
         answers: list[Any] = [prediction.answer for prediction in model.predict(examples)]
     else:
-        examples, answers = _read_run(run, model)
+        examples, answers = _read_run(run, model, split)
     mistakes = [_rate_mistake(example.label, answer) for example, answer in zip(examples, answers, strict=True)]
     worst_first = [examples[index] for index in sorted(range(len(examples)), key=lambda index: -mistakes[index])]
     short = (example for example in worst_first if all(1 <= len(part) <= MOST_WORDS for part in example.sentences))
-    return list(itertools.islice(short, _MOST_EXAMPLES))
+    asked = None if example is None else find_example(examples, example, data or f"the data of {run}")
+    others = itertools.islice((other for other in short if other is not asked), _MOST_EXAMPLES)
+    return [*([] if asked is None else [asked]), *others]
 
 
-def _read_run(run: str, model: "TaskModel") -> "tuple[list[Example], list[Any]]":
-    """The test data of a run, or else its development data, and the run's predictions; none without a run."""
+def _read_run(
+    run: str, model: "TaskModel", split: Literal["train", "dev", "test"] | None
+) -> tuple[list[Example], list[Any]]:
+    """Examples of a run, by default of its test data or else its development data, and the predictions that it kept."""
     from structattn.training.run_data import read_run_examples
 
     folder = RunFolder(run)
     if not folder.config.is_file():
         return [], []
     try:
-        examples, name = read_run_examples(run, None, task=model.task)
+        examples, name = read_run_examples(run, split, task=model.task)
+        if name == "train":
+            return examples, [None] * len(examples)
         rows = {row["id"]: row["predicted"] for row in read_json_lines(folder.predictions(name))}
     except StructAttnError as error:
         LOGGER.warning("no examples to choose from: %s; give --data FILE", error)

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn import explorer
+from structattn.cli.chosen_example import check_chosen, find_example, type_example
 from structattn.cli.command_inputs import check_inputs, refuse_without
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.explorer.protocol import read_state
 from structattn.options.hardware import Hardware
 from structattn.pictures.picture_files import FORMATS
-from structattn.syntax import Sentence
 from structattn.training.run_folder import RunFolder
 
 if TYPE_CHECKING:
@@ -58,13 +58,7 @@ def command(
         hardware: where the model runs, and the precision.
         trust_code: import and run an encoder module:function that the run folder names.
     """
-    if [example, text, state].count(None) != 2:
-        raise ConfigError("plot: expected one of --example, --text and --state")
-    for name, value in (("text", text), ("second", second)):
-        if value is not None and not value.strip():
-            raise ConfigError(f"--{name}: expected at least one word, got {value!r}")
-    if text is None:
-        refuse_without("--text TEXT", second=second)
+    check_chosen("plot", example=example, text=text, second=second, state=state, least=1)
     if example is None:
         refuse_without("--example ID", data=data)
     if data is None:
@@ -88,7 +82,10 @@ def command(
             title = f"{run}: {state}"
             yield from _write(path, lambda folder: explorer.save_state(folder, model, shared, title=title, **names))
             return
-        drawn = _find_example(model, run, example=example, texts=(text, second), data=data, data_format=data_format)
+        if example is None:
+            drawn = type_example(model.task, text, second)
+        else:
+            drawn = _find_example(model, run, example, data=data, data_format=data_format)
         (drawn,) = model.with_trees([drawn])
         options = {"title": f"{run}: {drawn.id}", "influence": influence, "by_row": by_row, **names}
         yield from _write(path, lambda folder: explorer.save_plots(folder, model, [drawn], **options))
@@ -125,27 +122,11 @@ def _write(path: Path, save: Callable[[Path], Sequence[Path]]) -> Iterator[str]:
     yield str(path)
 
 
-def _find_example(
-    model: "TaskModel",
-    run: str,
-    *,
-    example: str | None,
-    texts: tuple[str | None, str | None],
-    data: str | None,
-    data_format: str | None,
-) -> Example:
-    if example is None:
-        sentences = [Sentence.from_text(text) for text in texts if text is not None]
-        return next(iter(model.task.prepare([Example(sentences, id="text")])))
+def _find_example(model: "TaskModel", run: str, example: str, *, data: str | None, data_format: str | None) -> Example:
     from structattn.training.run_data import inherit_data_config, read_run_examples, read_to_show
 
     if data is None:
-        examples, _ = read_run_examples(run, task=model.task)
-    else:
-        examples = read_to_show(model.task, data, inherit_data_config(run, data, format=data_format))
-    matches = [candidate for candidate in examples if candidate.id == example]
-    if not matches and example.isdigit():
-        matches = examples[int(example) :][:1]
-    if not matches:
-        raise ConfigError(f"--example: no example {example!r} among the {len(examples)} of {data or 'the dev data'}")
-    return matches[0]
+        return find_example(read_run_examples(run, task=model.task)[0], example, "the dev data")
+    return find_example(
+        read_to_show(model.task, data, inherit_data_config(run, data, format=data_format)), example, data
+    )

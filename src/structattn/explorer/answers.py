@@ -3,7 +3,6 @@
 import base64
 import dataclasses
 import logging
-import math
 import time
 from collections.abc import Mapping, Sequence
 from typing import Any, cast
@@ -15,14 +14,19 @@ from structattn.data.tensors import checksum
 from structattn.errors import ConfigError, StructAttnError, shown
 from structattn.explorer.carried_edits import CarriedEdits
 from structattn.explorer.drawing import draw
-from structattn.explorer.protocol import VERSION, Request, check_length, check_request, sentence_to_json
-from structattn.explorer.reply_records import answer_to_json, edit_to_json, error_to_json, look_to_json, shorten_text
+from structattn.explorer.explorer_page import frozen_page
+from structattn.explorer.protocol import PAGE, VERSION, Request, check_length, check_request, sentence_to_json
+from structattn.explorer.reply_records import (
+    error_to_json,
+    find_completions,
+    look_to_json,
+    shorten_text,
+)
 from structattn.explorer.tree_sources import add_needed_trees, parse_example
+from structattn.explorer.tried_edits import attribute, find_flips, predict_moves
 from structattn.http.request_checks import RequestError
-from structattn.inspection import Look, arc_influence, flipping_edits, leave_one_out, look, structures_read
+from structattn.inspection import Look, look, structures_read
 from structattn.inspection.inspect_example import require_encoder
-from structattn.inspection.occlusion import predict_answers
-from structattn.inspection.single_edits import count_edits, edit_example, move_word
 from structattn.parsing.missing_trees import MissingTrees, find_missing_structures
 from structattn.parsing.parsers import DEFAULT_PARSER
 from structattn.pictures.picture_files import encode
@@ -33,15 +37,9 @@ from structattn.tasks.task_model import TreeFinder
 
 LOGGER = logging.getLogger("structattn.explorer")
 
-MOST_FLIPS = 50
-"""How many edits that flip an answer are listed in a reply; further ones are only counted."""
-
-# Total pairs of words in the edits tried for one reply: they take part of a second, as nothing else is answered
-# meanwhile.
-_PAIRS_OF_A_REPLY = 5_000_000
 # So many examples are searched for one to begin with.
 _TRIED_FIRST = 8
-_TYPES = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
+_TYPES = {"html": "text/html", "svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf"}
 
 
 class Answers:
@@ -81,6 +79,7 @@ class Answers:
         finders = [model.find_trees for model in self.models.values() if model.find_trees is not None]
         self.parser = parser if parser is not None else next(iter(finders), None)
         self._package_parser = MissingTrees(DEFAULT_PARSER)
+        self._items: dict[tuple[tuple[str, ...], ...], Example] = {}
 
     @property
     def arity(self) -> int:
@@ -112,18 +111,20 @@ class Answers:
         command: str | None = None,
         names: Sequence[str] | None = None,
         influence: bool = False,
+        opened: int | None = None,
     ) -> dict[str, Any]:
         """The initial data of a page: the models, some items, and replies computed in advance.
 
         Args:
-            items: the items to choose from in the page; examples, sentences, texts or pairs. It opens with the first of
-                which an edit flips the answer of the first model, else with the first.
+            items: the items to choose from in the page; examples, sentences, texts or pairs.
             host: ``server`` or ``widget``, which can ask; or ``frozen``: all replies about all items are included,
                 and those to all single edits of them, see ``carried_edits.py``.
             title: the heading.
             command: the command that opens a live explorer of these models.
             names: names of the items; their text by default.
             influence: for frozen pages, also include the influence of words and arcs.
+            opened: the index of the item to open with; by default the first of which an edit flips the answer of the
+                first model, else the first.
 
         Returns:
             Plain JSON, for ``frozen_page``.
@@ -139,14 +140,22 @@ class Answers:
         examples = [self._complete(example, list(self.models)) for example in examples]
         names = [shorten_text(example) for example in examples] if names is None else names
         entries = [
-            {"name": name, "sentences": list(map(sentence_to_json, example.sentences)), "expected": example.label}
+            {
+                "name": name,
+                "sentences": list(map(sentence_to_json, example.sentences)),
+                "expected": example.label,
+                "completions": find_completions(example, self._first.labels),
+            }
             for name, example in zip(names, examples, strict=True)
         ]
+        self._items = {_words(example): example for example in reversed(examples)}
         if host == "frozen":
             carried = [self._carry(example, influence=influence) for example in examples]
-            opened = next((number for number, (_, flips) in enumerate(carried) if flips), 0)
+            if opened is None:
+                opened = next((number for number, (_, flips) in enumerate(carried) if flips), 0)
         else:
-            opened = self._first_that_flips(examples) if host == "server" else 0
+            if opened is None:
+                opened = self._first_that_flips(examples) if host == "server" else 0
             look = {"v": VERSION, "id": 0, **self._look(examples[opened], self._shown)} if examples else None
             carried = [
                 ({"replies": {"look": look} if number == opened else {}}, False) for number in range(len(examples))
@@ -213,12 +222,12 @@ class Answers:
         if request.do == "draw":
             return self._draw(request, example)
         (name,) = request.models
+        model = self.models[name]
         if request.do == "moves":
-            return {"model": name, "answers": self._predict_moves(name, example, request)}
+            return {"model": name, "answers": predict_moves(model, example, request.number, request.moves)}
         if request.do == "flip":
-            return {"model": name, **self._flip(name, example, request.start)}
-        part = _choose_part(example, request.start, of=sum(map(len, example.sentences)))
-        return {"model": name, **self._attribute(request.do, name, example, part)}
+            return {"model": name, **find_flips(model, self.reads[name], example, request.start)}
+        return {"model": name, **attribute(request.do, model, self.reads[name], example, start=request.start)}
 
     def _example(self, sentences: Sequence[Sentence], names: Sequence[str]) -> Example:
         if len(sentences) != self.arity:
@@ -240,11 +249,27 @@ class Answers:
     def _draw(self, request: Request, example: Example) -> dict[str, Any]:
         assert request.figure is not None
         figure = request.figure
+        if figure.picture == PAGE:
+            content = self._write_page(request.models, example, figure.originals).encode()
+            return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
         originals = self.looks(request.models, figure.originals) if figure.originals else None
         looks = self._run(example, request.models)
         svg = draw(figure.picture, looks, originals=originals, by_row=figure.by_row, heads=figure.heads)
         content = encode(svg, figure.format)
         return {"type": _TYPES[figure.format], "data": base64.b64encode(content).decode("ascii")}
+
+    def _write_page(self, names: Sequence[str], example: Example, originals: Sequence[Sentence]) -> str:
+        """The page, without a server, of an example after an edit and before it."""
+        examples = [example, *([self._example(originals, names)] if originals else [])]
+        known = self._items.get(_words(example), example)
+        sources = [sentence.metadata for sentence in known.sentences]
+        recalled = [
+            dataclasses.replace(each, label=known.label, sentences=tuple(map(_add_metadata, each.sentences, sources)))
+            for each in examples
+        ]
+        shown = Answers({name: self.models[name] for name in names}, self.parser)
+        edited = ["after the edit", "before"] if originals else None
+        return frozen_page(shown.boot(recalled, host="frozen", title=", ".join(names), names=edited, opened=0))
 
     def _carry(self, example: Example, *, influence: bool) -> tuple[dict[str, Any], bool]:
         """What a frozen page holds about an item; and whether an edit flips the answer of the first model."""
@@ -258,46 +283,18 @@ class Answers:
         sentences = [sentence_to_json(sentence) for sentence in example.sentences]
         replies: dict[str, Any] = {"look": {**head, "sentences": sentences, "looks": records}}
         for do in ("influence", "arcs") if influence else ():
-            replies[do] = {name: {**head, "model": name, **self._attribute(do, name, example)} for name in self.models}
+            replies[do] = {
+                name: {**head, "model": name, **attribute(do, model, self.reads[name], example)}
+                for name, model in self.models.items()
+            }
         content = {"replies": replies, "edits": {name: carried.to_json() for name, carried in edits.items()}}
         return content, edits[self._shown[0]].flips
 
-    def _attribute(self, do: str, name: str, example: Example, part: range | None = None) -> dict[str, Any]:
-        """Influence of words or arcs, all or a part; ``None`` where it is not defined, or of another part."""
-        model = self.models[name]
-        is_defined = model.task.judges_texts if do == "influence" else self._judges_trees(name)
-        attribute = leave_one_out if do == "influence" else arc_influence
-        of = sum(map(len, example.sentences))
-        part = part if is_defined and part is not None else range(of)
-        attributions = attribute(model, example, part=part) if is_defined else [None] * self.arity
-        values = [None if each is None else [_unless_nan(change) for change in each.changes] for each in attributions]
-        return {"values": values, "tried": part.stop, "of": of}
-
-    def _flip(self, name: str, example: Example, start: int) -> dict[str, Any]:
-        """Edits that flip the answer, among those from number ``start`` on, up to a fixed number of pairs of words."""
-        of = count_edits(example) if self._judges_trees(name) else 0
-        part = _choose_part(example, start, of=of)
-        edits = flipping_edits(self.models[name], example, part=part) if part else ()
-        records = [edit_to_json(edit) for edit in edits[:MOST_FLIPS]]
-        return {"edits": records, "found": len(edits), "tried": part.stop, "of": of}
-
-    def _predict_moves(self, name: str, example: Example, request: Request) -> list[dict[str, Any]]:
-        """The predictions after each of some moves of an arc, in one batch or few."""
-        tree = example.sentences[request.number].dependency
-        if tree is None:
-            raise RequestError("moves: expected a sentence with a dependency tree, got one without")
-        edits = [edit_example(example, request.number, move_word(tree, *move)) for move in request.moves]
-        return [answer_to_json(answer) for answer in predict_answers(self.models[name], edits, 64)]
-
     def _first_that_flips(self, examples: Sequence[Example]) -> int:
         """The first of some examples of which an edit flips the answer; 0 if there is none, or no tree is read."""
-        if not self._judges_trees(name := self._shown[0]):
-            return 0
+        model, reads = self.models[self._shown[0]], self.reads[self._shown[0]]
         candidates = enumerate(examples[:_TRIED_FIRST])
-        return next((number for number, example in candidates if self._flip(name, example, 0)["found"]), 0)
-
-    def _judges_trees(self, name: str) -> bool:
-        return self.models[name].task.judges_texts and "dependency" in self.reads[name]
+        return next((number for number, example in candidates if find_flips(model, reads, example, 0)["found"]), 0)
 
     def _complete(self, example: Example, names: Sequence[str]) -> Example:
         """The example with the trees that the models read; those that are found here carry the name of the parser."""
@@ -311,14 +308,12 @@ class Answers:
         return dataclasses.replace(example, sentences=tuple(completed))
 
 
-def _choose_part(example: Example, start: int, *, of: int) -> range:
-    """The numbers of the edits that one reply tries, from ``start`` on."""
-    count = max(1, _PAIRS_OF_A_REPLY // max(len(sentence) for sentence in example.sentences) ** 2)
-    return range(start, max(start, min(of, start + count)))
+def _words(example: Example) -> tuple[tuple[str, ...], ...]:
+    return tuple(sentence.words for sentence in example.sentences)
 
 
-def _unless_nan(value: float | None) -> float | None:
-    return None if value is None or math.isnan(value) else value
+def _add_metadata(sentence: Sentence, metadata: Mapping[str, Any]) -> Sentence:
+    return dataclasses.replace(sentence, metadata={**metadata, **sentence.metadata})
 
 
 def _check_model(name: str, model: nn.Module) -> TaskModel:

@@ -32,6 +32,7 @@ _MOST_HEADS = 4096
 ACTIONS = ("look", "parse", "influence", "arcs", "flip", "moves", "draw")
 ONE_MODEL = ("influence", "arcs", "flip", "moves")
 PICTURES = ("heads", "tree", "phrases", "pooling", "latent")
+PAGE = "page"
 FORMATS = ("svg", "png", "pdf")
 SCALES = ("shared", "row")
 MODES = ("weights", "change")
@@ -170,7 +171,7 @@ def _read_sentences(value: Any, name: str, *, least: int = 1) -> tuple[Sentence,
 
 @dataclass(frozen=True)
 class Figure:
-    """A picture to draw; with ``originals``, the sentences before an edit, its change."""
+    """A picture to draw, or a page to write; with ``originals``, the sentences before an edit, its change."""
 
     picture: str
     format: str
@@ -245,9 +246,10 @@ def _check_moves(record: Mapping[str, Any], sentences: Sequence[Sentence]) -> di
 def _check_figure(value: Any) -> Figure:
     record = check_object(value, "figure", _FIGURE)
     sentences = _read_sentences(record.get("before") or [], "figure.before", least=0)
+    what = check_choice(record.get("what"), (*PICTURES, PAGE), "figure.what")
     return Figure(
-        check_choice(record.get("what"), PICTURES, "figure.what"),
-        check_choice(record.get("format"), FORMATS, "figure.format"),
+        what,
+        check_choice(record.get("format"), ("html",) if what == PAGE else FORMATS, "figure.format"),
         sentences,
         check_choice(record.get("scale", "shared"), SCALES, "figure.scale") == "row",
         None if record.get("heads") is None else check_texts(record["heads"], "figure.heads", most=_MOST_HEADS),

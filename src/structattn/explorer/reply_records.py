@@ -100,6 +100,16 @@ def error_to_json(error: Exception) -> dict[str, Any]:
     }
 
 
+def find_completions(example: Example, labels: Sequence[str]) -> dict[str, str]:
+    """The word that each of two labels would go on with, where the data say the verb and the wrong one."""
+    label, metadata = example.label, example.sentences[-1].metadata
+    if len(labels) != 2 or label not in labels:
+        return {}
+    (other,) = (name for name in labels if name != label)
+    verbs = {str(label): metadata.get("verb"), other: metadata.get("wrong_verb")}
+    return {name: verb for name, verb in verbs.items() if verb is not None}
+
+
 def shorten_text(example: Example) -> str:
     """The beginning of an example's text."""
     text = " / ".join(" ".join(sentence.words) for sentence in example.sentences)

@@ -1,8 +1,10 @@
 """Comparisons of runs for a paper and as a page: a table in Markdown or LaTeX, and the examples that flipped."""
 
+import itertools
 import re
+import shlex
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from structattn.errors import ConfigError
 from structattn.files.markdown import escape_markdown
@@ -10,6 +12,7 @@ from structattn.options.checking import suggest
 from structattn.pictures.html_page import Section, page, table
 from structattn.tasks.metrics import metric
 from structattn.training.comparison import Comparison, Difference, Flip
+from structattn.training.run_folder import RunFolder
 
 # Per cent and one decimal, unless a metric is on another scale: its factor and its decimals.
 _SCALES = {"bleu": (1, 1), "mean_squared_error": (1, 3)}
@@ -154,14 +157,16 @@ def comparison_table(comparison: Comparison, layout: str) -> str:
     return style.whole(rows, _caption(comparison, style))
 
 
-def flips_page(comparison: Comparison) -> str:
+def flips_page(comparison: Comparison, data: str | None = None) -> str:
     """A page with the examples on which a system is better or worse than the first, in one self-contained HTML file.
 
     Args:
         comparison: the result of ``structattn.compare``.
+        data: the file that was compared on, if it is not a split of the runs.
 
     Returns:
-        An HTML document: all systems, then for each pair the examples that flipped, the largest changes first.
+        An HTML document: all systems, then for each pair the examples that flipped, the largest changes first, with the
+        command that opens each in the explorer.
 
     Raises:
         ConfigError: for a single system.
@@ -190,33 +195,55 @@ def flips_page(comparison: Comparison) -> str:
             Section(
                 "Systems", table(rows), note="Intervals and p-values of a paired bootstrap over examples and seeds."
             ),
-            *(_flips_section(difference, comparison.num_examples) for difference in comparison.differences),
+            *(_flips_section(comparison, difference, data) for difference in comparison.differences),
         ],
         lead=f"{comparison.num_examples:,} examples",
     )
 
 
-def _flips_section(difference: Difference, num_examples: int) -> Section:
+def explore_flip(comparison: Comparison, difference: Difference, flip: Flip, data: str | None = None) -> str | None:
+    """The command that opens an example in the explorer, with a run of each system whose answers differ.
+
+    ``None`` if a run has no model, or its examples are neither a split of it nor a file.
+    """
+    source = ["--split", comparison.split] if data is None else ["--data", data]
+    folders = {group.name: group.folders for group in comparison.groups}
+    seconds = zip(folders[difference.second], flip.second, strict=False)
+    firsts = zip(folders[difference.first], flip.first, strict=False)
+    pairs = ((one, other) for (one, new), (other, old) in itertools.product(seconds, firsts) if new != old)
+    runs = next(pairs, ())
+    if not runs or (data is None and comparison.split not in ("dev", "test")):
+        return None
+    if not all(RunFolder(run).best.is_dir() for run in runs):
+        return None
+    return shlex.join(["structattn", "explore", *map(str, runs), *source, "--example", flip.id])
+
+
+def _flips_section(comparison: Comparison, difference: Difference, data: str | None) -> Section:
+    commands = {flip.id: explore_flip(comparison, difference, flip, data) for flip in difference.flips}
     won, lost = ([flip for flip in difference.flips if flip.won == side] for side in (True, False))
     tables = [
-        table(_flip_rows(flips, difference), caption=f"{name} ({len(flips):,})")
+        table(_flip_rows(flips, difference, commands), caption=f"{name} ({len(flips):,})")
         for name, flips in (("better", won), ("worse", lost))
         if flips
     ]
     return Section(
         f"{difference.second} against {difference.first}",
         "".join(tables),
-        note=f"Better on {len(won):,} of {num_examples:,} examples, worse on {len(lost):,}; the largest changes first.",
+        note=f"Better on {len(won):,} of {comparison.num_examples:,} examples, worse on {len(lost):,}; "
+        "the largest changes first.",
     )
 
 
-def _flip_rows(flips: Sequence[Flip], difference: Difference) -> list[list[str]]:
+def _flip_rows(flips: Sequence[Flip], difference: Difference, commands: Mapping[str, str | None]) -> list[list[str]]:
     texts = max(len(flip.texts) for flip in flips)
     names = ["text"] if texts == 1 else [f"text {number + 1}" for number in range(texts)]
-    rows = [["example", *names, "gold", difference.first, difference.second]]
+    opens = ["explore"] if any(commands[flip.id] for flip in flips) else []
+    rows = [["example", *names, "gold", difference.first, difference.second, *opens]]
     for flip in flips:
         shown = [*flip.texts, *[""] * (texts - len(flip.texts))]
-        rows.append([flip.id, *shown, *map(format_answers, ((flip.gold,), flip.first, flip.second))])
+        answers = map(format_answers, ((flip.gold,), flip.first, flip.second))
+        rows.append([flip.id, *shown, *answers, *(commands[flip.id] or "" for _ in opens)])
     return rows
 
 

@@ -133,6 +133,7 @@ export class Bar {
     return menu(
       app,
       "Share",
+      app.live && button("One file", () => exportPicture(app, "page", "html"), { title: "a page that opens anywhere" }),
       button("Save state", () =>
         save("structattn-state.json", "application/json", JSON.stringify(stateOf(app), null, 1)),
       ),

@@ -36,7 +36,7 @@ export function exportable(app) {
 
 /** A live explorer draws in Python, as `structattn plot --state` does; a frozen page draws itself. */
 export async function exportPicture(app, what, format, heads) {
-  const types = { svg: "image/svg+xml", png: "image/png", pdf: "application/pdf" };
+  const types = { html: "text/html", svg: "image/svg+xml", png: "image/png", pdf: "application/pdf" };
   try {
     if (app.live) {
       const { type, data } = await app.request("draw", { figure: { what, format, ...since(app, what, heads) } });
@@ -57,7 +57,7 @@ export async function exportPicture(app, what, format, heads) {
 
 /** What a picture is compared with, as on the page: former arcs always, former weights where their change is shown. */
 const since = (app, what, heads) => {
-  const compared = app.isEdited && (what === "tree" || (what === "heads" && app.view.mode === "change"));
+  const compared = app.isEdited && (what === "tree" || what === "page" || (what === "heads" && app.view.mode === "change"));
   const ofHeads = what === "heads" ? { scale: app.view.scale, heads: heads.map((head) => head.key) } : {};
   return { ...ofHeads, ...(compared ? { before: app.state.before } : {}) };
 };

@@ -1,8 +1,8 @@
 /** An arc in hand: which of its ends moves, where that may go, and what the models would answer at each place. */
 
-import { answerText } from "./wording.js";
 import { short } from "./numbers.js";
 import { afterMove } from "./trees.js";
+import { answerText } from "./wording.js";
 
 export class Hand {
   /**
@@ -59,7 +59,7 @@ export class Hand {
     const answer = this.answers.get(model)?.get(i);
     if (!answer) return null;
     const isScore = now.label === null;
-    const value = isScore ? short(answer.score, 2) : (100 * answer.probabilities[now.label]).toFixed(1);
+    const value = isScore ? short(answer.score, 2) : (100 * answer.probabilities[likeliest(now)]).toFixed(1);
     return { value, flips: answer.label !== now.label, answer };
   }
 
@@ -73,6 +73,10 @@ export class Hand {
     return this.moves[i] ? parts.join("; ") : "not possible: a cycle";
   }
 }
+
+/** The label of an answer, or the most probable one of several or of none. */
+export const likeliest = ({ label, probabilities }) =>
+  label in probabilities ? label : Object.keys(probabilities).reduce((a, b) => (probabilities[b] > probabilities[a] ? b : a));
 
 /** The models whose answer can change with the dependency tree, and is one label or score. */
 export function readers(app) {

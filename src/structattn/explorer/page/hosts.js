@@ -16,7 +16,9 @@ export function explore(element, boot, ask) {
   const explorer = new Explorer(element, boot, carried(boot, ask));
   element.explorer = explorer;
   const start = explorer.state.sentences.length ? explorer.show(explorer.state, { record: false }) : explorer.draw();
-  if (boot.host !== "widget" && /^#(?!token=).{20}/.test(globalThis.location.hash))
+  const isShared = boot.host !== "widget" && /^#(?!token=).{20}/.test(globalThis.location.hash);
+  if (boot.state && !isShared) Promise.resolve(start).then(() => openState(explorer, boot.state));
+  if (isShared)
     Promise.resolve(start).then(() => {
       try {
         return openState(explorer, fromFragment(globalThis.location.hash.slice(1)));

@@ -1,7 +1,7 @@
 /** The line under the trees: what the next press does, and names that are asked for. */
 
 import { button, isolated, make } from "./elements.js";
-import { readers } from "./hand.js";
+import { likeliest, readers } from "./hand.js";
 import { same } from "./numbers.js";
 import { relabelled, stretch, withPhrase } from "./trees.js";
 
@@ -163,8 +163,8 @@ export class Prompt {
       head: () => ["Choose the head of ", ...name(), "."],
       root: () => ["Choose the root."],
     }[end]();
-    const labels = readers(app).map((model) => app.now.find(({ look }) => look.model === model).look.answer.label);
-    const names = [...new Set(labels)].filter((label) => label !== null);
+    const answers = readers(app).map((model) => app.now.find(({ look }) => look.model === model).look.answer);
+    const names = [...new Set(answers.filter(({ label }) => label !== null).map(likeliest))];
     this.legend = names.length ? ` Below: % ${names.join(", ")}; marked: a flip. ` : "";
     this.meaning = make("span", { class: "soft" }, this.legend);
     this.element.replaceChildren(
