@@ -251,7 +251,7 @@ def _choose_examples(model: "TaskModel", test: Sequence[Example], wrong: Mapping
     """Short sentences of which a move of an arc flips the answer of ``ms_san``: all edits of each are tried.
 
     The first is one that it gets right and ``transformer`` wrong, the second one that it gets wrong, the others have
-    many attractors and few. A wish that no sentence fulfils is left out.
+    many attractors and few, where none of those before has. A wish that no sentence fulfils is left out.
     """
     by_length = sorted(test, key=lambda example: len(example.sentences[0]))
     wishes: list[Callable[[Example], bool]] = [
@@ -261,7 +261,9 @@ def _choose_examples(model: "TaskModel", test: Sequence[Example], wrong: Mapping
         lambda example: inspection.num_attractors(example) < TRAINED_ON[-1],
     ]
     chosen: list[Example] = []
-    for wish in wishes:
+    for number, wish in enumerate(wishes):
+        if number > 1 and any(map(wish, chosen)):
+            continue
         candidates = (example for example in by_length if wish(example) and example not in chosen)
         flipped = ((example, inspection.flipping_edits(model, example)) for example in candidates)
         chosen += itertools.islice((example for example, edits in flipped if any(edit.head for edit in edits)), 1)
