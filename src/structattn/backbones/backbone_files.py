@@ -16,6 +16,7 @@ from structattn.files.json_yaml import check_counts
 
 # A folder may come from anyone, so code that it contains or names is never run.
 _DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
+_PARAMETERS = ("*.safetensors*", "*.bin*")
 
 
 def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
@@ -44,7 +45,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
     transformers = require("transformers", "train")
     check_backbone(folder)
     config, tokenizer = read_backbone_config(folder), read_backbone_tokenizer(folder)
-    auto, files = getattr(transformers, reader), _list_files(folder, "*.safetensors*", "*.bin*")
+    auto, files = getattr(transformers, reader), _list_files(folder, *_PARAMETERS)
     # Without memory where parameters are read, only to see that the configuration is that of a model.
     device = torch.device("meta") if files else contextlib.nullcontext()
     with _naming(Path(folder) / MODEL.config, "a model"), device:
@@ -62,6 +63,11 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
                 f"{MODEL.config} describes, such as {missing[0]!r}; expected those of the same model"
             )
     return model.eval(), tokenizer
+
+
+def has_parameters(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder has the parameters of its model, which is otherwise made afresh."""
+    return bool(_list_files(folder, *_PARAMETERS))
 
 
 def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
