@@ -218,7 +218,11 @@ FAULTS = {
     "name": ({}, {"config": {**NEW, "n_layers": 2}}, r"did you mean 'n_layer'\?.*got 'n_layers'"),
     "size": ({}, {"config": {**NEW, "vocab_size": 9}}, "got 'vocab_size'"),
     "heads": ({}, {"config": {**NEW, "n_head": 3}}, "config of a gpt2: "),
-    "encoder": ({}, {"config": {"model_type": "bert", "hidden_size": 8, "num_attention_heads": 2}}, "got BertLMHeadModel, which reads both ways"),
+    "encoder": (
+        {},
+        {"config": {"model_type": "bert", "hidden_size": 8, "num_attention_heads": 2}},
+        "got BertLMHeadModel, which reads both ways",
+    ),
     "tokenizer": ({}, {"tokenizer": "FOLDER", "num_subwords": 9}, "num_subwords: expected none beside a tokenizer"),
     "subwords": ({}, {"num_subwords": 0}, "num_subwords: expected at least 1, got 0"),
     "number of priors": ({}, {"heads": ["word"] * 3}, "divides the model's 4 heads, got 3"),

@@ -176,9 +176,12 @@ def _by_word(name: str, gold: Texts, predicted: Texts) -> list[tuple[list[str], 
 def surprisal_counts(gold: Texts, predicted: Texts) -> Counts:
     """The surprisal of each example in thousandths of a bit, as two numbers below 65,536, and its number of words.
 
-    An answer is the bits of each word, separated by spaces.
+    An answer is the bits of each word, separated by spaces; a ``ValueError`` for another one.
     """
-    bits = [np.asarray(answer.split(), dtype=float) for answer in predicted.tolist()]
+    try:
+        bits = [np.asarray(answer.split(), dtype=float) for answer in predicted.tolist()]
+    except ValueError as error:
+        raise ValueError(f"word_perplexity: expected the bits of each word as an answer: {error}") from None
     return np.asarray([(*divmod(round(1000 * values.sum()), 65_536), len(values)) for values in bits], dtype=float)
 
 
