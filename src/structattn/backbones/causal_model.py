@@ -7,6 +7,7 @@ trained model is used.
 """
 
 import contextlib
+import copy
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -19,12 +20,13 @@ from jaxtyping import Float, Int64
 from torch import Tensor, nn
 
 from structattn.backbones.backbone import max_input_length, reads_leftwards
-from structattn.backbones.backbone_files import has_parameters, load_backbone, read_backbone_tokenizer
+from structattn.backbones.backbone_files import DISK_ONLY, has_parameters, load_backbone, read_backbone_tokenizer
 from structattn.backbones.inject import inject
 from structattn.backbones.learnt_tokenizers import subword_tokenizer, word_tokenizer
 from structattn.backbones.text_boundaries import add_boundaries, boundary_tokens, with_boundaries
 from structattn.backbones.word_scoring import Surprisals, word_surprisals
 from structattn.data import SentenceBatch, SubwordBatch, Vocabulary, collate, collate_subwords
+from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.encoders.head_layout import heads_prior, parse_heads
 from structattn.errors import ConfigError, MissingStructure, require
 from structattn.options.checking import check, suggest
@@ -134,7 +136,11 @@ class CausalModel(nn.Module):
         """Write the configuration of the model and the tokenizer, and return how a model's folder names them."""
         config: Any = self.model.config
         config.save_pretrained(folder / _SKELETON)
-        self.tokenizer.save_pretrained(folder / _SKELETON)
+        tokenizer = copy.copy(self.tokenizer)
+        # transformers notes how a tokenizer was read from a folder, and a copy would not have the same bytes.
+        noted = {"is_local", *DISK_ONLY}
+        tokenizer.init_kwargs = {name: each for name, each in tokenizer.init_kwargs.items() if name not in noted}
+        tokenizer.save_pretrained(folder / _SKELETON)
         return {"name": _SKELETON, "folder": _SKELETON}
 
     def collate(self, sentences: Sequence[Sentence], weights: Sequence[float]) -> CausalBatch:
@@ -306,6 +312,8 @@ def _choose_tokenizer(
     if folder:
         return read_backbone_tokenizer(folder)
     if num_subwords is None:
+        words = vocabulary.words[UNKNOWN_ID + 1 :]
+        check(len(words) >= 2, "training data", "at least two different words", words)
         return word_tokenizer(vocabulary)
     check(num_subwords >= 1, "num_subwords", "at least 1", num_subwords)
     return subword_tokenizer((" ".join(sentence.words) for sentence in sentences), num_subwords)

@@ -36,7 +36,7 @@ class LanguageModel(TaskModel):
         encoder: the language model, as a row of ``LANGUAGE_MODELS`` builds it.
         task: the task.
         trees: the phrase trees that it learns from.
-        description: name, options and folder of the language model, from which it is built when it is loaded.
+        made_of: name and options of the language model, from which it is built when it is loaded.
 
     Example:
         >>> from structattn.tasks import ModelConfig, get_task
@@ -53,13 +53,13 @@ class LanguageModel(TaskModel):
     vocabulary = None
 
     def __init__(
-        self, encoder: Any, task: Task, *, trees: PhraseTrees | None = None, description: Mapping[str, Any]
+        self, encoder: Any, task: Task, *, trees: PhraseTrees | None = None, made_of: Mapping[str, Any]
     ) -> None:
         super().__init__()
         self.encoder = encoder
         self.task = task
         self.trees = PhraseTrees() if trees is None else trees
-        self.description = description
+        self.made_of = made_of
 
     @classmethod
     def from_examples(
@@ -75,8 +75,7 @@ class LanguageModel(TaskModel):
             **options,
         )
         kept = {name: value for name, value in config.options.items() if name not in _ORIGIN}
-        description = {"encoder": config.encoder, "options": kept, "embedder": dict(config.embedder)}
-        return cls(encoder, task, trees=config.trees, description=description)
+        return cls(encoder, task, trees=config.trees, made_of={"encoder": config.encoder, "options": kept})
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any], folder: Path) -> "LanguageModel":
@@ -88,7 +87,7 @@ class LanguageModel(TaskModel):
     @property
     def config(self) -> dict[str, Any]:
         """Plain values that describe everything but the tokens and the parameters."""
-        return {**self.description, "task": self.task.to_dict(), "trees": dataclasses.asdict(self.trees)}
+        return {**self.made_of, "task": self.task.to_dict(), "trees": dataclasses.asdict(self.trees)}
 
     def write_files(self, folder: Path) -> dict[str, Any]:
         """Write the configuration and the tokenizer of the language model; return the configuration."""
