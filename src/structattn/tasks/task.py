@@ -52,8 +52,8 @@ class Task:
             ``read_examples``; a class or a score if ``None``.
         answer: what the model predicts for an example, which decides the kind of model, see ``ANSWERS``: a ``label``
             (or score); any number of ``labels``, which are the label with bars between them; a ``text``, which is the
-            label of the example; ``tags``, one for each word, which are the label, separated by spaces; a dependency ``tree``,
-            whose heads are the label; or the ``words`` themselves, each from those before it.
+            label of the example; ``tags``, one for each word, which are the label, separated by spaces; a dependency
+            ``tree``, whose heads are the label; or the ``words`` themselves, each from those before it.
         generated: name of a generator in ``GENERATORS`` that makes the data if no file is given.
         max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
         stratify: whether development data and folds are made class by class, if the configuration does not say.
