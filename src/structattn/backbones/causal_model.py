@@ -76,14 +76,9 @@ class Regularity:
 
 @dataclass(frozen=True, eq=False)
 class CausalBatch:
-    """Texts between a beginning and an end as tokens, with what the objectives read of them.
+    """Texts between a beginning and an end as tokens, with the word that each token counts for: 0 is the beginning.
 
-    Attributes:
-        subwords: the tokens.
-        weight: factor of each text's loss.
-        owners: the word that each token counts for; 0 is the beginning, and -1 padding.
-        words: the words with their beginning and end, for planting.
-        splits: the places where phrases split, by the tokens after the beginning, for TreeReg.
+    ``words`` with beginning and end are what planting reads, ``splits`` of the tokens after the beginning what TreeReg.
     """
 
     subwords: SubwordBatch

@@ -18,13 +18,7 @@ _NAMES = {"unk_token": "<unk>", "pad_token": "<pad>", "bos_token": "<s>", "eos_t
 
 
 def word_tokenizer(vocabulary: Vocabulary) -> Any:
-    """A tokenizer with a token for each word of a vocabulary; all other words are unknown.
-
-    Example:
-        >>> tokenizer = word_tokenizer(Vocabulary(["the", "dog"]))
-        >>> tokenizer.convert_ids_to_tokens(tokenizer("The dog barks")["input_ids"])
-        ['▁the', '▁dog', '<unk>']
-    """
+    """A tokenizer with a token for each word of a vocabulary; all other words are unknown."""
     tokens = ["<unk>", *(_SPACE + word for word in vocabulary.words[UNKNOWN_ID + 1 :])]
     model = {
         "type": "WordLevel",
@@ -35,13 +29,7 @@ def word_tokenizer(vocabulary: Vocabulary) -> Any:
 
 
 def subword_tokenizer(texts: Iterable[str], size: int) -> Any:
-    """A tokenizer of at most ``size`` subwords learnt from texts by byte-pair encoding, see ``SubwordSplitter``.
-
-    Example:
-        >>> tokenizer = subword_tokenizer(["low lower lowest"], 20)
-        >>> tokenizer.convert_ids_to_tokens(tokenizer("lowest low")["input_ids"])
-        ['▁lowest', '▁low']
-    """
+    """A tokenizer of at most ``size`` subwords learnt from texts by byte-pair encoding, see ``SubwordSplitter``."""
     learnt = json.loads(SubwordSplitter.train(texts, size).tokenizer)
     return _tokenizer(learnt["model"], normalizer=learnt["normalizer"])
 

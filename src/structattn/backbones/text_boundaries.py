@@ -29,11 +29,9 @@ def boundary_tokens(tokenizer: Any, *, with_end: bool) -> tuple[int, int | None]
 def add_boundaries(
     subwords: SubwordBatch, tokenizer: Any, *, with_end: bool, max_length: int | None = None
 ) -> tuple[SubwordBatch, Int64[Tensor, "batch subword"]]:
-    """The texts between a token for the beginning and, perhaps, one for the end, and the word each token counts for.
+    """The texts between tokens for the beginning and perhaps the end, and the word each counts for; too long is an error.
 
-    The beginning is word 0, and the end the last word; padding is -1. A token of no word, such as a lone mark of a
-    beginning, counts for the word after it; the token for unknown words is one of a word. A ``ConfigError`` for a text
-    of more than ``max_length`` tokens.
+    The beginning is word 0, the end the last one, padding -1. A token of no word counts for the word after it.
     """
     first, last = boundary_tokens(tokenizer, with_end=with_end)
     is_special = torch.isin(subwords.ids, torch.tensor(tokenizer.all_special_ids))
