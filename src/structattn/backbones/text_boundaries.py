@@ -29,7 +29,7 @@ def boundary_tokens(tokenizer: Any, *, with_end: bool) -> tuple[int, int | None]
 def add_boundaries(
     subwords: SubwordBatch, tokenizer: Any, *, with_end: bool, max_length: int | None = None
 ) -> tuple[SubwordBatch, Int64[Tensor, "batch subword"]]:
-    """The texts between tokens for the beginning and perhaps the end, and the word each counts for; too long is an error.
+    """Texts between tokens for the beginning and perhaps the end, and the word each token counts for.
 
     The beginning is word 0, the end the last one, padding -1. A token of no word counts for the word after it.
     """
