@@ -34,6 +34,7 @@ class ConstituencyCRF(StructuredDistribution):
     Args:
         scores: score of each span between fenceposts ``0 .. n``.
         lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
+        mask: True where a span is allowed, a shape that broadcasts against the scores; None allows all.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -56,6 +57,7 @@ class ConstituencyCRF(StructuredDistribution):
         scores: Float[Tensor, "*batch start end"],
         lengths: Tensor | Sequence[int] | int | None = None,
         *,
+        mask: Bool[Tensor, "..."] | None = None,
         validate_args: bool | None = None,
     ) -> None:
         (scores,) = check_scores("ConstituencyCRF", scores=scores)
@@ -63,7 +65,12 @@ class ConstituencyCRF(StructuredDistribution):
             raise ValueError(f"ConstituencyCRF: scores of shape {tuple(scores.shape)}: expected (..., n + 1, n + 1)")
         num_words = scores.shape[-1] - 1
         super().__init__(
-            {"scores": scores}, lengths=lengths, axes=((2, 0),), num_words=num_words, validate_args=validate_args
+            {"scores": scores},
+            lengths=lengths,
+            axes=((2, 0),),
+            num_words=num_words,
+            mask=mask,
+            validate_args=validate_args,
         )
 
     def to_structure(self, parts: Float[Tensor, "*shape start end"]) -> Int[Tensor, "*shape span 2"]:
@@ -87,15 +94,8 @@ class ConstituencyCRF(StructuredDistribution):
         spans = spans.masked_fill((span == unused).unsqueeze(-1), 0)
         return spans.masked_fill(is_missing(parts, 2, lengths).unsqueeze(-1), -1)
 
-    def from_structure(self, structure: Int[Tensor, "*_ span 2"]) -> Float[Tensor, "*_ start end"]:
-        """Parts of spans ``(start, end)`` in any order; ``(0, 0)`` and ``(-1, -1)`` are not spans.
-
-        Args:
-            structure: half-open spans, with any axes in front that fit the batch.
-
-        Raises:
-            ValueError: if this is not a tensor of spans or, with ``validate_args``, a span is out of range.
-        """
+    def _find_parts(self, structure: Tensor) -> Int[Tensor, "*_ span"]:
+        # Spans are in any order; (0, 0) and (-1, -1) are not spans.
         spans = check_integers(structure, self.structures, self._is_structure_shape)
         shape, lengths = align_lengths(self.lengths, spans.shape[:-2], name="spans")
         start, end = spans.expand(*shape, *spans.shape[-2:]).unbind(-1)
@@ -111,10 +111,7 @@ class ConstituencyCRF(StructuredDistribution):
             )
         posts = self._event_shape[-1]
         real = (start >= 0) & (start < end) & (end <= lengths.unsqueeze(-1))
-        index = (start * posts + end).where(real, 0)
-        none = torch.zeros(*shape, posts * posts, dtype=torch.float32, device=spans.device)
-        parts = none.scatter_add(-1, index, real.float())
-        return parts.view(*shape, posts, posts).to(self.scores.dtype)
+        return (start * posts + end).where(real, -1)
 
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
         return len(shape) >= 2 and shape[-1] == 2

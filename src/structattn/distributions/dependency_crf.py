@@ -43,6 +43,7 @@ class HeadDistribution(StructuredDistribution):
         lengths: Tensor | Sequence[int] | int | None = None,
         single_root: bool = False,
         *,
+        mask: Bool[Tensor, "..."] | None = None,
         validate_args: bool | None = None,
     ) -> None:
         name = type(self).__name__
@@ -59,6 +60,7 @@ class HeadDistribution(StructuredDistribution):
             lengths=lengths,
             axes=((2, 1),),
             kernel_options=(int(single_root),),
+            mask=mask,
             validate_args=validate_args,
         )
 
@@ -74,15 +76,7 @@ class HeadDistribution(StructuredDistribution):
         lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
-    def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word head_id"]:
-        """Parts of heads, CoNLL ids; heads beyond the end are not read, and -1 everywhere gives no parts.
-
-        Args:
-            structure: the head of each word, with any axes in front that fit the batch.
-
-        Raises:
-            ValueError: if this is not a tensor of heads or, with ``validate_args``, a head is out of range.
-        """
+    def _find_parts(self, structure: Tensor) -> Int[Tensor, "*_ word"]:
         words = self._event_shape[0]
         heads = check_integers(structure, f"heads (..., {words})", self._is_structure_shape)
         _, lengths = align_lengths(self.lengths, heads.shape[:-1], name="heads")
@@ -98,9 +92,7 @@ class HeadDistribution(StructuredDistribution):
                     f"root) to {int(lengths[index[:-1]])}, the number of words; or -1 at every word for no tree"
                 ),
             )
-        heads = heads.where(real, -1)
-        arcs = heads.unsqueeze(-1) == torch.arange(words + 1, device=heads.device)
-        return arcs.to(self.scores.dtype)
+        return (position * (words + 1) + heads).where(real & (heads >= 0) & (heads <= words), -1)
 
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
         return bool(shape) and shape[-1] == self._event_shape[0]
@@ -147,6 +139,7 @@ class DependencyCRF(HeadDistribution):
         scores: score of each head of each word.
         lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
         single_root: whether exactly one word has the root as its head; otherwise any number may.
+        mask: True where an arc is allowed, a shape that broadcasts against the scores; None allows all.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:

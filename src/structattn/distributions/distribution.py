@@ -6,15 +6,14 @@ Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwrig
 (exponential families: marginals are the gradient of the log-partition).
 """
 
-import math
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import Any, ClassVar, Self
 
 import torch
-from jaxtyping import Bool, Float, Shaped
+from jaxtyping import Bool, Float, Int, Shaped
 from torch import Generator, Tensor
-from torch.distributions import Distribution, register_kl
+from torch.distributions import register_kl
 
 from structattn.distributions.large_scores import LargeScores, are_large, at_least_zero
 from structattn.distributions.score_arrays import ScoreArrays
@@ -24,8 +23,6 @@ from structattn.distributions.validation import (
     check_generator,
     check_sample_shape,
     convert_to_parts,
-    find_limits,
-    refuse_undefined_scores,
     should_check_values,
 )
 from structattn.kernels.family import Axes, gap
@@ -53,6 +50,8 @@ class StructuredDistribution(ScoreArrays, ABC):
             which each structure has exactly one part (0 if there are no such rows).
         num_words: the largest number of words; by default, as many as the first axis of the parts is long.
         kernel_options: numbers that the kernel takes.
+        mask: True where a part is allowed, shaped like the parts, or broadcast against them; None allows all. The score
+            of a part that is not allowed is not read and has no gradient, even if it is nan.
         validate_args: whether to check values: of scores and lengths here, of structures later. None checks on the CPU
             only, where nothing has to wait for the values; True also checks on an accelerator. Values are never checked
             within ``torch.compile``, ``torch.export`` and the transforms of ``torch.func``.
@@ -80,6 +79,7 @@ class StructuredDistribution(ScoreArrays, ABC):
         axes: Axes,
         num_words: int | None = None,
         kernel_options: Sequence[int] = (),
+        mask: Bool[Tensor, "..."] | None = None,
         validate_args: bool | None = None,
     ) -> None:
         super().__init__(
@@ -88,23 +88,9 @@ class StructuredDistribution(ScoreArrays, ABC):
             axes=axes,
             num_words=num_words,
             kernel_options=kernel_options,
+            mask=mask,
             validate_args=validate_args,
         )
-        if validate_args is None and not Distribution._validate_args:
-            validate_args = False  # Distribution.set_default_validate_args
-        self._checks_values = validate_args
-        self._limits: list[tuple[float, float]] = []
-        if should_check_values(validate_args, self._arrays[0]):
-            scores = tuple(arrays.values())
-            self._limits = [find_limits(array) for array in scores]
-            # One look at the highest score is enough: nan is neither below nor above infinity, and a maximum keeps it.
-            if not all(high < math.inf for _, high in self._limits):
-                for array, readable in zip(scores, self._readable_parts(), strict=True):
-                    refuse_undefined_scores(type(self).__name__, array.detach(), readable)
-
-    @abstractmethod
-    def _real_parts(self) -> list[Bool[Tensor, "..."]]:
-        """For each array, False where a score is padding or belongs to no part; it is not read."""
 
     @abstractmethod
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
@@ -123,16 +109,29 @@ class StructuredDistribution(ScoreArrays, ABC):
         """
 
     @abstractmethod
-    def from_structure(self, structure: Tensor) -> Tensor:
-        """The parts (0 or 1) of a structure; none if it is ``-1`` everywhere.
+    def _find_parts(self, structure: Tensor) -> Int[Tensor, "*_ row"]:
+        """The index of the part of each row of a structure, among the flattened parts; -1 for a row without one."""
+
+    def from_structure(self, structure: Int[Tensor, "..."]) -> Float[Tensor, "..."]:
+        """The parts (0 or 1) of a structure; none if it is ``-1`` everywhere. Words beyond the end are not read.
 
         Args:
-            structure: integers, as `to_structure` returns them.
+            structure: integers, as `to_structure` returns them, with any axes in front that fit the batch.
+
+        Raises:
+            ValueError: if this is no such tensor or, with ``validate_args``, a number is out of range.
         """
+        return self._parts_at(self._find_parts(structure))
+
+    def _parts_at(self, index: Int[Tensor, "*_ row"]) -> Float[Tensor, "..."]:
+        """The parts with these indices; -1 is none."""
+        parts = torch.zeros(*index.shape[:-1], self._event_shape.numel(), dtype=torch.float32, device=index.device)
+        parts = parts.scatter_add(-1, index.clamp(min=0), (index >= 0).float())
+        return parts.view(*index.shape[:-1], *self._event_shape).to(self.scores.dtype)
 
     @property
     def scores(self) -> Float[Tensor, "..."]:
-        """The scores as they were passed, shaped like the parts of a structure."""
+        """The scores as they were passed, shaped like the parts of a structure; ``-inf`` where the mask is False."""
         return self._arrays[0]
 
     def log_partition(self) -> Float[Tensor, "*batch"]:
@@ -293,11 +292,6 @@ class StructuredDistribution(ScoreArrays, ABC):
             allowed = [torch.zeros_like(array).masked_fill(array == -torch.inf, -torch.inf) for array in scores]
             count = self._operators.log_partition([array.double() for array in allowed], lengths, options)
         return self._per_item(count)
-
-    def _readable_parts(self) -> list[Bool[Tensor, "..."]]:
-        """For each array, False where a score is padding, belongs to no part, or is forbidden."""
-        real, forbidden = self._real_parts(), self.forbidden_parts()
-        return real if forbidden is None else [mask & ~hidden for mask, hidden in zip(real, forbidden, strict=True)]
 
     def _parts_of_arrays(self, parts: Tensor) -> list[Tensor]:
         """Parts for each array of scores, from those that are shaped like the first."""

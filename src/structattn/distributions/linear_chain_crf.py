@@ -37,6 +37,7 @@ class LinearChainCRF(StructuredDistribution):
         transition: ``[from, to]`` for all positions, or ``[position, from, to]`` for ``n - 1`` positions, with the
             batch axes.
         lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
+        mask: True where a state is allowed, a shape that broadcasts against ``unary``; None allows all.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -59,6 +60,7 @@ class LinearChainCRF(StructuredDistribution):
         transition: Float[Tensor, "*_ before after"],
         lengths: Tensor | Sequence[int] | int | None = None,
         *,
+        mask: Bool[Tensor, "..."] | None = None,
         validate_args: bool | None = None,
     ) -> None:
         unary, transition = check_scores("LinearChainCRF", unary=unary, transition=transition)
@@ -82,6 +84,7 @@ class LinearChainCRF(StructuredDistribution):
             lengths=lengths,
             # A matrix for all positions counts how often each transition is used.
             axes=((2, 1), (2, 0) if one_matrix else (3, 2)),
+            mask=mask,
             validate_args=validate_args,
         )
 
@@ -113,19 +116,12 @@ class LinearChainCRF(StructuredDistribution):
         lengths = check_parts(parts, self._event_shape, self.lengths, caller="to_structure")
         return parts.argmax(-1).masked_fill(is_missing(parts, 2, lengths), -1)
 
-    def from_structure(self, structure: Int[Tensor, "*_ word"]) -> Float[Tensor, "*_ word state"]:
-        """Parts of a sequence of tags; tags beyond the end are not read, and -1 everywhere gives no parts.
-
-        Args:
-            structure: the tag of each word, with any axes in front that fit the batch.
-
-        Raises:
-            ValueError: if this is not a tensor of tags or, with ``validate_args``, a tag is out of range.
-        """
+    def _find_parts(self, structure: Tensor) -> Int[Tensor, "*_ word"]:
         words, states = self._event_shape
         tags = check_integers(structure, f"tags (..., {words})", self._is_structure_shape)
         _, lengths = align_lengths(self.lengths, tags.shape[:-1], name="tags")
-        real = torch.arange(words, device=tags.device) < lengths.unsqueeze(-1)
+        position = torch.arange(words, device=tags.device)
+        real = position < lengths.unsqueeze(-1)
         if should_check_values(self._checks_values, tags):
             none = ((tags == -1) | ~real).all(-1, keepdim=True)
             wrong = real & ~none & ((tags < 0) | (tags >= states))
@@ -136,8 +132,7 @@ class LinearChainCRF(StructuredDistribution):
                     f"{states - 1}; or -1 at every word for no sequence"
                 ),
             )
-        parts = tags.where(real, -1).unsqueeze(-1) == torch.arange(states, device=tags.device)
-        return parts.to(self.scores.dtype)
+        return (position * states + tags).where(real & (tags >= 0) & (tags < states), -1)
 
     @property
     def _one_matrix(self) -> bool:

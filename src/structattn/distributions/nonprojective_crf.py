@@ -19,6 +19,7 @@ class NonProjectiveDependencyCRF(HeadDistribution):
         scores: score of each head of each word.
         lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
         single_root: whether exactly one word has the root as its head; otherwise any number may.
+        mask: True where an arc is allowed, a shape that broadcasts against the scores; None allows all.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:

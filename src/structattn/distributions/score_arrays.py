@@ -1,6 +1,8 @@
 """Arrays of scores with batch axes in front: distributions for other batches, and what kernels read."""
 
 import copy
+import math
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -9,11 +11,20 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 from torch.distributions import Distribution
 
-from structattn.distributions.validation import are_equal, check_broadcast, check_lengths, should_check_values
+from structattn.distributions.validation import (
+    are_equal,
+    check_broadcast,
+    check_lengths,
+    check_mask,
+    check_scores,
+    find_limits,
+    refuse_undefined_scores,
+    should_check_values,
+)
 from structattn.kernels.family import Axes
 
 
-class ScoreArrays(Distribution):
+class ScoreArrays(Distribution, ABC):
     """The arguments of a `StructuredDistribution`: scores and lengths, their axes and names, and options."""
 
     # Which arrays all sentences of a batch share.
@@ -27,10 +38,15 @@ class ScoreArrays(Distribution):
         axes: Axes,
         num_words: int | None,
         kernel_options: Sequence[int],
+        mask: Bool[Tensor, "..."] | None,
         validate_args: bool | None,
     ) -> None:
+        if validate_args is None and not Distribution._validate_args:
+            validate_args = False  # Distribution.set_default_validate_args
+        self._checks_values = validate_args
         self._names, scores = tuple(arrays), tuple(arrays.values())
-        self._arrays = scores if torch.is_grad_enabled() else tuple(array.detach() for array in scores)
+        self._mask = check_mask(type(self).__name__, mask, scores[0])
+        self._arrays = self._allowed_only(scores if torch.is_grad_enabled() else [array.detach() for array in scores])
         self._axes, self._kernel_options = tuple(axes), tuple(kernel_options)
         shape, first = scores[0].shape, len(scores[0].shape) - axes[0][0]
         num_words = shape[first] if num_words is None else num_words
@@ -38,6 +54,73 @@ class ScoreArrays(Distribution):
             lengths, shape[:first], num_words=num_words, like=scores[0], validate_args=validate_args
         )
         super().__init__(shape[:first], shape[first:], validate_args=False)
+        self._limits = self._check_values()
+
+    def with_scores(self, scores: Float[Tensor, "..."]) -> Self:
+        """The same family, lengths, mask and options with other scores in the place of `scores`.
+
+        What the new scores do not replace, such as the transitions of a chain, stays. Decoding for the highest expected
+        number of correct parts (minimum Bayes risk) is ``d.with_scores(d.marginals()).argmax()``, and perturb-and-MAP
+        is ``d.with_scores(d.scores + noise).argmax()``.
+
+        Args:
+            scores: scores of the parts of a structure, with any further batch axes in front.
+
+        Raises:
+            ValueError: if they are not floating-point numbers of that shape, or one that is read is nan or ``+inf``.
+
+        Example:
+            >>> from structattn.distributions import DependencyCRF
+            >>> trees = DependencyCRF(torch.tensor([[0.0, 0.0, 1.0], [0.5, 0.0, 0.0]]), single_root=True)
+            >>> [trees.to_structure(d.argmax()).tolist() for d in (trees, trees.with_scores(-trees.scores))]
+            [[2, 0], [0, 1]]
+        """
+        name = f"{type(self).__name__}.with_scores"
+        (first,) = check_scores(name, scores=scores)
+        axes = len(self._event_shape)
+        if first.dim() < axes or first.shape[first.dim() - axes :] != self._event_shape:
+            raise ValueError(
+                f"{name}: scores of shape {tuple(first.shape)}: expected "
+                f"(..., {', '.join(map(str, self._event_shape))})"
+            )
+        batch = check_broadcast(
+            first.shape[: first.dim() - axes],
+            self._batch_shape,
+            lambda: (
+                f"{name}: scores of shape {tuple(first.shape)} do not fit the batch shape {tuple(self._batch_shape)}"
+            ),
+        )
+        new = self if batch == self._batch_shape else self.expand(batch)
+        new, first = copy.copy(new), first.expand(batch + self._event_shape)
+        new._arrays = new._allowed_only([first, *(array.to(first.dtype) for array in new._arrays[1:])])
+        new._limits = new._check_values()
+        return new
+
+    def _allowed_only(self, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The arrays, ``-inf`` where the mask forbids a part."""
+        if self._mask is None:
+            return tuple(arrays)
+        return arrays[0].masked_fill(~self._mask, -torch.inf), *arrays[1:]
+
+    def _check_values(self) -> list[tuple[float, float]]:
+        """The lowest and the highest score of each array; nothing where values are not checked."""
+        if not should_check_values(self._checks_values, self._arrays[0]):
+            return []
+        limits = [find_limits(array) for array in self._arrays]
+        # One look at the highest score is enough: nan is neither below nor above infinity, and a maximum keeps it.
+        if not all(high < math.inf for _, high in limits):
+            for array, readable in zip(self._arrays, self._readable_parts(), strict=True):
+                refuse_undefined_scores(type(self).__name__, array.detach(), readable)
+        return limits
+
+    @abstractmethod
+    def _real_parts(self) -> list[Bool[Tensor, "..."]]:
+        """For each array, False where a score is padding or belongs to no part; it is not read."""
+
+    def _readable_parts(self) -> list[Bool[Tensor, "..."]]:
+        """For each array, False where a score is padding, belongs to no part, or is forbidden."""
+        real, forbidden = self._real_parts(), self.forbidden_parts()
+        return real if forbidden is None else [mask & ~hidden for mask, hidden in zip(real, forbidden, strict=True)]
 
     def forbidden_parts(self) -> Sequence[Bool[Tensor, "..."]] | None:
         """For each array of scores, True where a part is forbidden, whatever its score; None forbids nothing.
@@ -107,6 +190,7 @@ class ScoreArrays(Distribution):
             array if shared else change(array, axes)
             for array, shared, (axes, _) in zip(self._arrays, self._shared, self._axes, strict=True)
         )
+        new._mask = None if self._mask is None else change(self._mask, self._axes[0][0])
         new.lengths = change(self.lengths, 0)
         new._batch_shape = new.lengths.shape
         return new

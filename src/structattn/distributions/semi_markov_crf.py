@@ -34,6 +34,7 @@ class SemiMarkovCRF(StructuredDistribution):
     Args:
         scores: score of each segment after each label.
         lengths: number of words of each sentence, as a tensor or as lists; all ``n`` if None.
+        mask: True where a segment is allowed, a shape that broadcasts against the scores; None allows all.
         validate_args: whether values are checked, see `StructuredDistribution`.
 
     Raises:
@@ -56,6 +57,7 @@ class SemiMarkovCRF(StructuredDistribution):
         scores: Float[Tensor, "*batch word width before state"],
         lengths: Tensor | Sequence[int] | int | None = None,
         *,
+        mask: Bool[Tensor, "..."] | None = None,
         validate_args: bool | None = None,
     ) -> None:
         (scores,) = check_scores("SemiMarkovCRF", scores=scores)
@@ -63,7 +65,7 @@ class SemiMarkovCRF(StructuredDistribution):
             raise ValueError(
                 f"SemiMarkovCRF: scores of shape {tuple(scores.shape)}: expected (..., n, max_width, states, states)"
             )
-        super().__init__({"scores": scores}, lengths=lengths, axes=((4, 0),), validate_args=validate_args)
+        super().__init__({"scores": scores}, lengths=lengths, axes=((4, 0),), mask=mask, validate_args=validate_args)
 
     def to_structure(self, parts: Float[Tensor, "*shape word width state state"]) -> Int[Tensor, "*shape word 3"]:
         """Segments ``(start, end, label)`` from left to right, half-open, padded with ``(0, 0, 0)``.
@@ -86,15 +88,8 @@ class SemiMarkovCRF(StructuredDistribution):
         segments = segments.gather(-2, order.unsqueeze(-1).expand_as(segments))
         return segments.masked_fill(is_missing(parts, 4, lengths).unsqueeze(-1), -1)
 
-    def from_structure(self, structure: Int[Tensor, "*_ row 3"]) -> Float[Tensor, "*_ word width state state"]:
-        """Parts of segments ``(start, end, label)`` in order; ``(0, 0, 0)`` and ``(-1, -1, -1)`` are not segments.
-
-        Args:
-            structure: half-open segments, with any axes in front that fit the batch.
-
-        Raises:
-            ValueError: if this is not a tensor of segments or, with ``validate_args``, a segment is out of range.
-        """
+    def _find_parts(self, structure: Tensor) -> Int[Tensor, "*_ row"]:
+        # Segments are in order; (0, 0, 0) and (-1, -1, -1) are not segments.
         _, widths, states, _ = self._event_shape
         rows = check_integers(structure, self.structures, self._is_structure_shape)
         shape, lengths = align_lengths(self.lengths, rows.shape[:-2], name="segments")
@@ -121,10 +116,7 @@ class SemiMarkovCRF(StructuredDistribution):
         width = end - start
         real = (start >= 0) & (end <= lengths.unsqueeze(-1)) & (width > 0) & (width <= widths)
         real = real & (label >= 0) & (label < states) & (previous >= 0) & (previous < states)
-        index = (((start * widths + width - 1) * states + previous) * states + label).where(real, 0)
-        none = torch.zeros(*shape, self._event_shape.numel(), dtype=torch.float32, device=rows.device)
-        parts = none.scatter_add(-1, index, real.float())
-        return parts.view(*shape, *self._event_shape).to(self.scores.dtype)
+        return (((start * widths + width - 1) * states + previous) * states + label).where(real, -1)
 
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
         return len(shape) >= 2 and shape[-1] == 3

@@ -62,6 +62,21 @@ def refuse_undefined_scores(family: str, scores: Tensor, readable: Bool[Tensor, 
         )
 
 
+def check_mask(family: str, mask: Any, scores: Tensor) -> Bool[Tensor, "..."] | None:
+    """The parts that are allowed, in the shape of the scores; None allows all."""
+    if mask is None:
+        return None
+    if not isinstance(mask, Tensor) or mask.dtype != torch.bool:
+        kind = mask.dtype if isinstance(mask, Tensor) else type(mask).__name__
+        raise ValueError(f"{family}: mask of type {kind}: expected a bool tensor, True where a part is allowed")
+    try:
+        return mask.to(scores.device).expand(scores.shape)
+    except RuntimeError:
+        raise ValueError(
+            f"{family}: mask of shape {tuple(mask.shape)} does not fit scores of shape {tuple(scores.shape)}"
+        ) from None
+
+
 def check_lengths(
     lengths: Any,
     batch_shape: torch.Size,
