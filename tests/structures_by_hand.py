@@ -10,6 +10,7 @@ from torch import Tensor
 from structattn.distributions import (
     ConstituencyCRF,
     DependencyCRF,
+    Labelled,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
     SemiMarkovCRF,
@@ -148,6 +149,46 @@ def _short_arc_parts(length: int, n: int) -> list[Tensor]:
     return [one_hot_rows((n, n + 1), [list(enumerate(heads)) for heads in short])]
 
 
+def _with_labels(parts: Tensor) -> Tensor:
+    """Structures, ``(structure, *shape)``, with every assignment of labels to their parts."""
+    labelled = []
+    for structure in parts:
+        used = structure.nonzero()
+        for labels in itertools.product(range(LABELS), repeat=len(used)):
+            row = torch.zeros(*structure.shape, LABELS, dtype=torch.float64)
+            for index, label in zip(used.tolist(), labels, strict=True):
+                row[(*index, label)] = 1
+            labelled.append(row)
+    return torch.stack(labelled)
+
+
+def _labelled(family: Family, kind: str, count: Callable[[int], int]) -> Family:
+    """Structures of a family that has one array of scores, with labels; ``count`` is the number of parts of one."""
+
+    def build(scores: Tensor, lengths: Tensor | None = None, **options: bool | None) -> Labelled:
+        return Labelled(family.build, scores, lengths, **options)
+
+    number = family.count
+    assert number is not None
+    return Family(
+        f"{family.name}, with labels",
+        lambda n: [(*family.shapes(n)[0], LABELS)],
+        build,
+        lambda length, n: [_with_labels(family.list_parts(length, n)[0])],
+        lambda n: number(n) * LABELS ** count(n),
+        {"family": kind, **family.options},
+    )
+
+
+def _labelled_chain(unary: Tensor, transition: Tensor, lengths: Tensor | None = None, **options: bool) -> Labelled:
+    return Labelled(LinearChainCRF, unary, lengths, transition=transition, **options)
+
+
+def _labelled_chain_parts(length: int, n: int) -> list[Tensor]:
+    states, edges = _chain_parts(length, n, shared=True)
+    return [_with_labels(states), edges.repeat_interleave(LABELS**length, 0)]
+
+
 def _fibonacci(n: int) -> int:
     first, second = 0, 1
     for _ in range(n):
@@ -236,5 +277,21 @@ FAMILIES = [
         # Words fall into stretches, of each of which any word is attached to the root and the others are determined.
         lambda n: _fibonacci(2 * n),
         {"max_distance": 1, "single_root": False},
+    ),
+]
+_BY_NAME = {family.name: family for family in FAMILIES}
+#: Families with labels on their parts, whose structures are pairs of tensors.
+LABELLED = [
+    _labelled(_BY_NAME["projective, single root"], "DependencyCRF", lambda n: n),
+    _labelled(_BY_NAME["spanning"], "NonProjectiveDependencyCRF", lambda n: n),
+    _labelled(_BY_NAME["phrases"], "ConstituencyCRF", lambda n: 2 * n - 1),
+    Family(
+        "chain, with labels",
+        lambda n: [(n, STATES, LABELS), (STATES, STATES)],
+        _labelled_chain,
+        _labelled_chain_parts,
+        lambda n: (STATES * LABELS) ** n,
+        {"family": "LinearChainCRF"},
+        shared=(1,),
     ),
 ]

@@ -12,7 +12,7 @@ from torch.distributions import kl_divergence
 
 from structattn.distributions import ConstituencyCRF, DependencyCRF, NonProjectiveDependencyCRF
 from structattn.testing import Family
-from structures_by_hand import FAMILIES
+from structures_by_hand import FAMILIES, LABELLED
 
 MAGNITUDES = [1e0, 1e4, 1e8, 1e15, 1e20, 1e38]
 WORDS = 3
@@ -94,7 +94,7 @@ def unless_refused(question: Callable[[], Any]) -> Any:
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
-@pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+@pytest.mark.parametrize("family", [*FAMILIES, *LABELLED], ids=lambda family: family.name)
 def test_where_marginals_are_right_everything_is_or_is_refused(family: Family, dtype: torch.dtype) -> None:
     limits = torch.finfo(dtype)
     masks = [sign * size for size in MAGNITUDES for sign in (1, -1)]

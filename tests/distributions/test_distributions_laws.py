@@ -6,9 +6,9 @@ import pytest
 import torch
 
 from structattn.testing import DISTRIBUTION_LAWS, Family
-from structures_by_hand import FAMILIES
+from structures_by_hand import FAMILIES, LABELLED
 
-every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+every_family = pytest.mark.parametrize("family", [*FAMILIES, *LABELLED], ids=lambda family: family.name)
 
 
 @every_family

@@ -20,9 +20,9 @@ from structattn.distributions import (
 )
 from structattn.kernels import plain_torch
 from structattn.testing import Family
-from structures_by_hand import FAMILIES
+from structures_by_hand import FAMILIES, LABELLED
 
-every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
+every_family = pytest.mark.parametrize("family", [*FAMILIES, *LABELLED], ids=lambda family: family.name)
 both_kinds = pytest.mark.parametrize("kind", [DependencyCRF, NonProjectiveDependencyCRF])
 
 

@@ -7,6 +7,7 @@ from structattn.distributions.constituency_crf import ConstituencyCRF
 from structattn.distributions.dependency_crf import DependencyCRF
 from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.independent import IndependentChoice, IndependentSelection
+from structattn.distributions.labelled import Labelled
 from structattn.distributions.linear_chain_crf import LinearChainCRF, Segmentation
 from structattn.distributions.nonprojective_crf import NonProjectiveDependencyCRF
 from structattn.distributions.semi_markov_crf import SemiMarkovCRF
@@ -16,6 +17,7 @@ __all__ = [
     "DependencyCRF",
     "IndependentChoice",
     "IndependentSelection",
+    "Labelled",
     "LinearChainCRF",
     "NonProjectiveDependencyCRF",
     "Segmentation",

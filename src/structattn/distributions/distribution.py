@@ -8,7 +8,7 @@ Reference: Kim et al. (2017), Structured attention networks, section 3; Wainwrig
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import torch
 from jaxtyping import Bool, Float, Int, Shaped
@@ -28,6 +28,9 @@ from structattn.distributions.validation import (
 from structattn.kernels.family import Axes, gap
 from structattn.kernels.operators import Operators
 from structattn.kernels.random import make_streams
+
+if TYPE_CHECKING:
+    from structattn.kernels.labels import LabelledOperators
 
 
 class StructuredDistribution(ScoreArrays, ABC):
@@ -67,7 +70,7 @@ class StructuredDistribution(ScoreArrays, ABC):
     """
 
     arg_constraints: ClassVar[dict[str, Any]] = {}
-    _operators: ClassVar[Operators]
+    _operators: "Operators | LabelledOperators"
     #: What `to_structure` returns, for messages.
     structures: ClassVar[str]
 
