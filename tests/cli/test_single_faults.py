@@ -15,6 +15,7 @@ from structattn.data import Example
 from structattn.data.shortening import shorten_text
 from structattn.errors import ConfigError, StructAttnError
 from structattn.files.item_faults import collecting_faults
+from structattn.parsing.missing_trees import MissingTrees
 from structattn.parsing.parse_texts import parse_each
 from structattn.serving import ModelService
 from structattn.tasks import SENTIMENT
@@ -37,6 +38,7 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return sa.train(ROWS, ROWS, encoder="disan", embedder=embedder, out=folder / "run", **options).folder
 
 
+ROW = "1\tfine\t_\t_\t_\t_\t{}\t_\t_\t_\n\n"
 # A file, the ids that are predicted, and what is said of the others: the line is that of the file.
 FILES = {
     "a long text": ("a.txt", f"a fine film\n{LONG}\n\ndull\n", ["0", "2", "3"], ["a.txt:2: the text 'walking"]),
@@ -53,6 +55,21 @@ FILES = {
         ],
     ),
     "a JSON array": ("a.json", '[{"text": "fine"}, 3, {"text": "dull"}]', ["0", "2"], ["item 2: expected a JSON obj"]),
+    "a treebank": (
+        "a.conllu",
+        "".join(ROW.format(head) for head in (0, 7, 0)),
+        ["0", "2"],
+        ["a.conllu:3: expected a head from 0 to 1, got '7'"],
+    ),
+    "documents": (
+        "a.conllu",
+        "".join(
+            f"# newdoc id = {name}\n# label = good\n{ROW.format(head)}{ROW.format(0)}"
+            for name, head in (("a", 0), ("b", 7), ("c", 0))
+        ),
+        ["a", "c"],
+        ["a.conllu:9: expected a head from 0 to 1, got '7'"],
+    ),
     "a table": ("a.csv", "text,label\nfine,x\na,b,c\ndull,y\n", ["0", "2"], ["a.csv:3: expected 2 comma-separated"]),
 }
 
@@ -121,11 +138,33 @@ def test_parsing_goes_on_after_a_text_that_cannot_be_parsed(tmp_path: Path) -> N
     texts = [*"abxdexg"]
     for cache in (tmp_path / "cache", tmp_path / "cache"):
         with collecting_faults() as faults:
-            parsed = [sentence.words[0] for text in parse_each(texts, Choosy(), cache) for sentence in text]
+            parsed = [sentence.words[0] for _, text in parse_each(texts, Choosy(), cache) for sentence in text]
         assert "".join(parsed) == "abdeg"
         assert [str(fault) for fault in faults] == ["text 3: no x", "text 6: no x"]
     with pytest.raises(StructAttnError, match="text 3: no x"):
         list(parse_each(texts, Choosy()))
+
+
+@needs_minilm
+def test_predict_names_the_file_of_several(run: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for name, text in (("a", f"fine\n{LONG}\n"), ("b", ""), ("c", "dull\n")):
+        (tmp_path / f"{name}.txt").write_text(text, encoding="utf-8")
+    assert main(["predict", str(run), "--data", str(tmp_path / "*.txt"), "--format", "text"]) == 2
+    captured = capsys.readouterr()
+    assert [json.loads(line)["id"] for line in captured.out.splitlines()] == ["a.txt/0", "c.txt/0"]
+    assert f"{tmp_path / 'a.txt'}:2: the text 'walking" in captured.err
+    assert f"{tmp_path / 'b.txt'}: expected at least one example" in captured.err
+
+
+def test_a_sentence_without_a_tree_leaves_those_of_the_others(tmp_path: Path) -> None:
+    trees = [["a", "b"], ["c", "d"], ["e", "f"]]
+    file = tmp_path / "trees.conllu"
+    sa.write_conllu(file, [sa.Sentence(words, dependency=sa.DependencyTree([0, 1])) for words in trees])
+    finder = MissingTrees(str(file))
+    examples = [Example(sa.Sentence(words)) for words in (["a", "b"], ["x", "y"], ["e", "f"])]
+    with collecting_faults() as faults, pytest.raises(StructAttnError, match="'x y'"):
+        finder(examples)
+    assert not faults
 
 
 def test_the_command_parse_answers_the_others(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

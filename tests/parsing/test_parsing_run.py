@@ -164,7 +164,7 @@ def test_a_text_of_a_hundred_thousand_words(folder: Path) -> None:
 
 def test_nothing_to_parse() -> None:
     assert sa.parse([], Chain()) == []
-    assert list(parse_each(["", "  "], Chain())) == [[], []]
+    assert list(parse_each(["", "  "], Chain())) == [("", []), ("  ", [])]
 
 
 # The cache.

@@ -236,11 +236,75 @@ def test_a_mistake_in_one_file_leaves_the_others(call: Call, texts: Path, tmp_pa
         (texts / f"{name}.conllu").write_text(
             KINDS["c.conllu"].replace("\t2\tx", "\t9\tx" if name == "b" else "\t2\tx")
         )
-    code, _, error = call("parse", texts / "*.conllu", "--out", tmp_path / "out")
+    (texts / "d.conllu").write_text(KINDS["c.conllu"] + (texts / "b.conllu").read_text() + KINDS["c.conllu"])
+    command = ["parse", texts / "*.conllu", "--out", tmp_path / "out"]
+    code, _, error = call(*command)
     assert code == 2
-    assert "1 of 3 shards failed, the first: " in error
+    assert "1 of 4 shards failed, the first: " in error
     assert "b.conllu:4: expected a head from 0 to 3, got '9'" in error
-    assert [row["file"] for row in manifest(tmp_path / "out")] == ["a.parquet", "c.parquet"]
+    assert [row["file"] for row in manifest(tmp_path / "out")] == ["a.parquet", "c.parquet", "d.parquet"]
+    assert [row["sentences"] for row in manifest(tmp_path / "out")] == [1, 1, 2]
+
+
+class Choosy(Chain):
+    """Refuses every text and sentence with an x."""
+
+    def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[sa.Sentence]:
+        if any("x" in words for words in sentences):
+            raise ConfigError("no x")
+        return super().parse_words(sentences)
+
+
+@pytest.mark.parametrize("workers", [1, 2])
+def test_one_bad_text_of_many_files_is_left_out_and_named(
+    workers: int, call: Call, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gold = tmp_path / "gold.conllu"
+    use(Choosy(), monkeypatch.setattr)
+    sa.write_conllu(gold, Chain().parse_words([["a"], ["b"], ["c"]]))
+    options = ["--out", tmp_path / "out"]
+    if workers == 2:  # whose parsers are loaded from a file
+        monkeypatch.undo()
+        options += ["--parser", gold, "--num_workers", 2]
+    (texts / "a.text").write_text("a\nx\nb\n")
+    (texts / "b.text").write_text("c\n")
+    command = ["parse", texts / "?.text", *options]
+    for _ in range(2):  # a second command names them again
+        code, printed, error = call(*command)
+        assert code == 2
+        assert [line.split("  ")[1] for line in printed.splitlines()] == [
+            "2 sentences, 2 words",
+            "1 sentences, 1 words",
+        ]
+        assert f"1 fault; the rest is parsed: {texts / 'a.text'}: text 2: " in error
+    assert [(row["file"], row["refused"], len(row["faults"])) for row in manifest(tmp_path / "out")] == [
+        ("a.parquet", 1, 1),
+        ("b.parquet", 0, 0),
+    ]
+    code, _, error = call(*command, "--strict")
+    assert code == 2
+    assert "a.parquet was parsed without 1 of its texts: " in error
+    code, _, error = call("parse", texts / "?.text", *options[2:], "--out", tmp_path / "strict", "--strict")
+    assert code == 2
+    assert "1 of 2 shards failed, the first: text 2: " in error
+    assert [row["file"] for row in manifest(tmp_path / "strict")] == ["b.parquet"]
+
+
+@pytest.mark.parametrize("bad", range(6))
+def test_an_example_with_a_bad_sentence_is_left_out_whole(
+    bad: int, call: Call, texts: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    use(Choosy(), monkeypatch.setattr)
+    words = [[f"{letter}"] if index != bad else ["x"] for index, letter in enumerate("abcdef")]
+    pairs = [(sa.Sentence(words[2 * k]), sa.Sentence(words[2 * k + 1])) for k in range(3)]
+    write_parquet(texts / "a.parquet", [sa.Example(pair, str(k), id=str(k)) for k, pair in enumerate(pairs)])
+    assert call("parse", texts / "*.parquet", "--out", tmp_path / "out")[0] == 2
+    examples = list(read_parquet(tmp_path / "out" / "a.parquet"))
+    others = [k for k in range(3) if k != bad // 2]
+    assert [(example.id, example.label) for example in examples] == [(str(k), str(k)) for k in others]
+    assert [[part.words for part in example.sentences] for example in examples] == [
+        [part.words for part in pairs[k]] for k in others
+    ]
 
 
 def test_a_file_that_grows_while_it_is_parsed(texts: Path, tmp_path: Path) -> None:

@@ -2,7 +2,7 @@
 
 import contextlib
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from structattn.data.model_config import check_folders, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
@@ -110,10 +110,20 @@ def answering_others(strict: bool, answered: str) -> Iterator[None]:
         try:
             yield
         except StructAttnError as error:  # about the whole file
-            raise faults[0] if faults else error from None
-    if faults:
-        messages = [str(fault) for fault in faults[:_MOST_FAULTS]]
-        more = len(faults) - len(messages)
-        messages += [f"{more:,} more"] * (more > 0)
-        count = "1 fault" if len(faults) == 1 else f"{len(faults):,} faults"
-        raise StructAttnError(f"{count}; the rest is {answered}: {'; '.join(messages)}")
+            if not faults:
+                raise
+            raise StructAttnError(f"{error}; and before, {_list_faults(len(faults), faults)}") from None
+    check_all_answered(len(faults), faults, answered)
+
+
+def check_all_answered(count: int, faults: Sequence[object], answered: str) -> None:
+    """Raise an error about this many items, if there are any, that names the first faults."""
+    if count:
+        raise StructAttnError(_list_faults(count, faults, f"; the rest is {answered}"))
+
+
+def _list_faults(count: int, faults: Sequence[object], consequence: str = "") -> str:
+    messages = [str(fault) for fault in faults[:_MOST_FAULTS]]
+    messages += [f"{count - len(messages):,} more"] * (count > len(messages))
+    number = "1 fault" if count == 1 else f"{count:,} faults"
+    return f"{number}{consequence}: {'; '.join(messages)}"

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any, Literal
 
-from structattn.cli.command_inputs import answering_others, check_at_least, resolve_source
+from structattn.cli.command_inputs import answering_others, check_all_answered, check_at_least, resolve_source
 from structattn.data.readers.formats import match_files
 from structattn.errors import ConfigError
 from structattn.files.item_faults import collecting_faults
@@ -90,7 +90,7 @@ def command(
             if value:
                 raise ConfigError(f"--{name} {value} needs a single file, got the pattern {file!r}")
         settings |= {"format": format, "columns": columns, "engine": engine, "address": address}
-        yield from _parse_pattern(file, out, parser, **settings)
+        yield from _parse_pattern(file, out, parser, strict=strict, **settings)
         return
     if engine != "local" or address is not None:
         raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
@@ -105,7 +105,7 @@ def command(
     with collecting_faults():
         total = None if file == "-" or is_pipe(file) else sum(1 for _ in texts())
     parsed = parse_each(texts(), parser, cache or beside_out, total=total, **settings)
-    sentences: Iterable[Sentence] = (sentence for text in parsed for sentence in text)
+    sentences: Iterable[Sentence] = (sentence for _, text in parsed for sentence in text)
     with answering_others(strict, "parsed"):
         if brackets is not None:
             sentences = _write_brackets(brackets, sentences)
@@ -134,8 +134,12 @@ def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: An
     """Parse the files of a pattern into a folder; yield a line for each."""
     if folder is None:
         raise ConfigError("--out: expected a folder for the files of a pattern")
+    refused, faults = 0, list[str]()
     for shard in parse_shards(match_files(pattern), folder, parser, **settings):
         yield f"{shard.source}  {shard.sentences:,} sentences, {shard.words:,} words"
+        refused += shard.refused
+        faults += shard.faults
+    check_all_answered(refused, faults, "parsed")
 
 
 def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text]:

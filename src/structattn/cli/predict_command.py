@@ -3,14 +3,14 @@
 import itertools
 import json as jsonlib
 import logging
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
 from structattn.cli.command_inputs import answering_others, check_at_least, check_inputs, resolve_source
 from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
 from structattn.errors import ConfigError, ParseError, StructAttnError
-from structattn.files.item_faults import refuse_item
+from structattn.files.item_faults import answer_each, refuse_item
 from structattn.options.hardware import Hardware
 from structattn.training.prediction_inputs import read_inputs
 from structattn.training.run_data import inherit_data_config
@@ -68,8 +68,15 @@ def command(
     data_format, read = read_inputs(model, resolve_source(data), settings)
     counts = ExampleCounts(data, format=data_format, has_classes=False)
     shorten = model.shortened if truncate else model.task.limited
+
+    def cut(example: Example) -> Example:
+        try:
+            return shorten(example)
+        except ConfigError as error:
+            raise _naming(error, example, data) from None
+
     with answering_others(strict, "predicted"):
-        for examples in _split(counts.over(_shorten(read, shorten, source=data)), size=32 * batch_size):
+        for examples in _split(counts.over(answer_each(cut, read)), size=32 * batch_size):
             with hardware.autocast():
                 predictions = _predict_others(model, examples, source=data, batch_size=batch_size)
             for prediction, example in zip(predictions, examples, strict=True):
@@ -81,16 +88,6 @@ def command(
             summary.log(LOGGER)
         if model.find_trees is not None:
             model.find_trees.log(LOGGER, "--parser")
-
-
-def _shorten(examples: Iterable[Example], shorten: Callable[[Example], Example], *, source: str) -> Iterator[Example]:
-    for example in examples:
-        try:
-            shortened = shorten(example)
-        except ConfigError as error:
-            refuse_item(_naming(error, example, source))
-        else:
-            yield shortened
 
 
 def _predict_others(
@@ -110,7 +107,7 @@ def _predict_others(
 
 def _naming(error: StructAttnError, example: Example, source: str) -> StructAttnError:
     """The error with the file and the line of its example."""
-    return error if example.line is None else ParseError(str(error), file=source, line=example.line)
+    return error if example.line is None else ParseError(str(error), file=example.file or source, line=example.line)
 
 
 def _split(examples: Iterable[Example], *, size: int) -> Iterator[list[Example]]:

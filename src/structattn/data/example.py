@@ -23,6 +23,7 @@ class Example:
         line: number, from 1, of the line it was read from, for error messages; ``None`` if it is not from a file, or
             from one that names its sentences. Ignored when examples are compared.
         row: its number, from 1, among the rows of a collection or of an array, in place of a line.
+        file: the file among several that it was read from.
 
     Raises:
         ValueError: unless there are one or two sentences; for a weight or score that is not finite, or a negative
@@ -45,6 +46,7 @@ class Example:
     weight: float = 1.0
     line: int | None = field(default=None, compare=False, repr=False)
     row: int | None = field(default=None, compare=False, repr=False)
+    file: str | None = field(default=None, compare=False, repr=False)
 
     def __init__(
         self,
@@ -55,6 +57,7 @@ class Example:
         weight: float = 1.0,
         line: int | None = None,
         row: int | None = None,
+        file: str | None = None,
     ) -> None:
         parts = (sentences,) if isinstance(sentences, Sentence | str) else tuple(sentences)
         if isinstance(sentences, list) and any(isinstance(part, str) for part in parts):
@@ -73,6 +76,7 @@ class Example:
         if not (math.isfinite(weight) and weight >= 0):
             raise ValueError(f"Example expects a finite weight of at least 0, got {weight}")
         values = {"sentences": pair, "label": label, "id": id, "weight": float(weight), "line": line, "row": row}
+        values |= {"file": file}
         for name, value in values.items():
             object.__setattr__(self, name, value)
 

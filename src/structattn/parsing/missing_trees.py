@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from structattn.errors import ConfigError
+from structattn.files.item_faults import raising_faults
 from structattn.syntax import Sentence
 
 if TYPE_CHECKING:
@@ -99,12 +100,14 @@ class MissingTrees:
         unparsed = [Sentence(sentence.words) for sentence in bare if sentence.dependency is None]
         # A bar for a few sentences would be gone before it is seen.
         progress = None if len(unparsed) >= _MANY else False
-        parses = iter(parse_each(unparsed, self.parser, self.cache, progress=progress) if unparsed else ())
+        with raising_faults():
+            pairs = parse_each(unparsed, self.parser, self.cache, progress=progress) if unparsed else ()
+            parses = iter([parsed for _, (parsed,) in pairs])
 
         def with_trees(sentence: Sentence) -> Sentence:
             lacking = self._lacking(sentence)
             if lacking and sentence.dependency is None:
-                (parsed,) = next(parses)
+                parsed = next(parses)
                 sentence = dataclasses.replace(
                     sentence, tags=sentence.tags or parsed.tags, dependency=parsed.dependency
                 )

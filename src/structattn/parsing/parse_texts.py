@@ -135,7 +135,7 @@ def parse(
         total=total,
         hardware=hardware,
     )
-    sentences = (add_phrases(sentence) if constituency else sentence for text in parsed for sentence in text)
+    sentences = (add_phrases(sentence) if constituency else sentence for _, text in parsed for sentence in text)
     return sentences if isinstance(texts, Iterator) else list(sentences)
 
 
@@ -150,8 +150,8 @@ def parse_each(
     progress: bool | None = None,
     total: int | None = None,
     hardware: Hardware | None = None,
-) -> Iterator[list[Sentence]]:
-    """Stream the sentences of each text; arguments and errors are those of ``parse``."""
+) -> Iterator[tuple[Text, list[Sentence]]]:
+    """Stream each text with its sentences; arguments and errors are those of ``parse``."""
     if num_workers < 1 or batch_size < 1:
         raise ConfigError(f"expected at least one worker and one text per batch, got {num_workers} and {batch_size}")
     loaded = load_parser(parser, hardware) if isinstance(parser, str) else parser
@@ -175,7 +175,7 @@ def parse_each(
             if isinstance(sentences, StructAttnError):
                 refuse_item(_name_text(sentences, number))
             else:
-                yield _complete(text, sentences, number, whole=whole, origin=" ".join(origin))
+                yield text, _complete(text, sentences, number, whole=whole, origin=" ".join(origin))
             for bar in bars:
                 bar.update()
 

@@ -54,6 +54,7 @@ def parse_shards(
     columns: Mapping[str, Any] | None = None,
     whole: bool = False,
     batch_size: int = 2048,
+    strict: bool = False,
     engine: str = "local",
     num_workers: int = 1,
     address: str | None = None,
@@ -84,7 +85,7 @@ def parse_shards(
                 leftover.unlink()
         loaded = load_parser(parser, hardware)
         version = f"{loaded.name} {loaded.version}"
-        settings = ParseSettings(parser, version, format, dict(columns or {}), whole, batch_size)
+        settings = ParseSettings(parser, version, format, dict(columns or {}), whole, batch_size, strict)
         missing, done = find_missing_shards(targets, settings)
         yield from done
         if not missing:

@@ -17,7 +17,8 @@ from structattn.data.example import Example
 from structattn.data.readers import read_examples
 from structattn.data.treebank.example_rows import Row
 from structattn.data.treebank.parquet import open_parquet, write_parquet
-from structattn.errors import ConfigError, ParseError
+from structattn.errors import ConfigError, ParseError, StructAttnError
+from structattn.files.item_faults import collecting_faults, raising_faults
 from structattn.files.replacing import replace_text
 from structattn.files.text import is_remote, open_bytes, parse_json, remote_files
 from structattn.parsing.parse_texts import parse_each
@@ -26,6 +27,7 @@ from structattn.parsing.text_files import TABLES, read_texts, resolve_format
 from structattn.syntax import Sentence
 
 _KEY = "structattn_parse"
+_MOST_FAULTS = 100
 _EXAMPLES_LOST = (*TABLES, "conllu", "text", "words")
 
 
@@ -42,6 +44,8 @@ class ParseSettings:
     whole: bool = False
     #: Number of texts parsed at a time; rounding depends on it.
     batch_size: int = 2048
+    #: Whether one text that cannot be read or parsed ends its shard.
+    strict: bool = dataclasses.field(default=False, compare=False)
 
 
 @dataclasses.dataclass(frozen=True)
@@ -55,6 +59,9 @@ class ShardRecord:
     words: int
     #: Checksum of all rows in order, which does not depend on the bytes of the file.
     rows_sha256: str
+    #: How many texts are left out, as they could not be read or parsed, and what is wrong with the first of them.
+    refused: int = 0
+    faults: Sequence[str] = ()
 
     def to_json(self) -> str:
         """As JSON text."""
@@ -80,14 +87,20 @@ def parse_shard(source: str, target: str, parser: Parser, settings: ParseSetting
         digest.update(json.dumps(values, ensure_ascii=False).encode() + b"\n")
         count.update(sentences=1, words=len(row["starts"]))
 
-    def about() -> dict[str, str]:
-        if compute_sha256(source) != checksum:
-            raise ParseError("expected a file that does not change while it is read", file=source)
-        sizes = {"sentences": count["sentences"], "words": count["words"]}
-        record = ShardRecord(source, checksum, settings, **sizes, rows_sha256=digest.hexdigest())
-        return {_KEY: record.to_json()}
+    with raising_faults() if settings.strict else collecting_faults() as faults:
 
-    write_parquet(target, _parse_examples(source, parser, settings), note=note, about=about)
+        def about() -> dict[str, str]:
+            if compute_sha256(source) != checksum:
+                raise ParseError("expected a file that does not change while it is read", file=source)
+            if faults and not count["sentences"]:
+                raise faults[0]
+            values: dict[str, Any] = {"sentences": count["sentences"], "words": count["words"]}
+            named = [str(fault if getattr(fault, "file", None) else f"{source}: {fault}") for fault in faults or ()]
+            values |= {"refused": len(named), "faults": named[:_MOST_FAULTS]}
+            record = ShardRecord(source, checksum, settings, **values, rows_sha256=digest.hexdigest())
+            return {_KEY: record.to_json()}
+
+        write_parquet(target, _parse_examples(source, parser, settings), note=note, about=about)
     return read_record(target)
 
 
@@ -126,12 +139,15 @@ def find_missing_shards(
         record = read_record(target)
         if record.settings != settings:
             old, new = dataclasses.asdict(record.settings), dataclasses.asdict(settings)
-            changed = [f"{name} {old[name]!r}, now {new[name]!r}" for name in old if old[name] != new[name]]
+            names = [field.name for field in dataclasses.fields(settings) if field.compare]
+            changed = [f"{name} {old[name]!r}, now {new[name]!r}" for name in names if old[name] != new[name]]
             raise ConfigError(f"{target} was parsed with other settings: {'; '.join(changed)}; choose another folder")
         if record.source_sha256 != compute_sha256(source):
             raise ConfigError(
                 f"{target} was parsed from {record.source}, and {source} is different: remove one of them"
             )
+        if settings.strict and record.refused:
+            raise StructAttnError(f"{target} was parsed without {record.refused} of its texts: {record.faults[0]}")
         done.append(record)
     return missing, done
 
@@ -165,20 +181,22 @@ def _parse_examples(source: str, parser: Parser, settings: ParseSettings) -> Ite
     format = resolve_format(source, settings.format, settings.columns)
     options: dict[str, Any] = {"batch_size": settings.batch_size, "whole": settings.whole, "progress": False}
     if format in _EXAMPLES_LOST:
-        for sentences in parse_each(read_texts(source, format, settings.columns), parser, **options):
+        for _, sentences in parse_each(read_texts(source, format, settings.columns), parser, **options):
             for sentence in sentences:
                 yield Example(sentence, sentence.metadata.get("label"), id=sentence.metadata.get("sent_id", ""))
         return
-    waiting: collections.deque[Example] = collections.deque()
+    waiting: collections.deque[tuple[Example, Sentence]] = collections.deque()
 
     def parts() -> Iterator[Sentence]:
         for example in read_examples(source, format):
-            waiting.append(example)
+            waiting.extend((example, sentence) for sentence in example.sentences)
             yield from example.sentences
 
-    parsed: list[Sentence] = []
-    for (sentence,) in parse_each(parts(), parser, **options):
-        parsed.append(sentence)
-        if len(parsed) == len(waiting[0].sentences):
-            yield dataclasses.replace(waiting.popleft(), sentences=tuple(parsed))
-            parsed = []
+    parsed: list[tuple[Example, Sentence]] = []
+    for text, (sentence,) in parse_each(parts(), parser, **options):
+        while waiting[0][1] is not text:  # which was refused
+            waiting.popleft()
+        example, _ = waiting.popleft()
+        parsed = [*(pair for pair in parsed if pair[0] is example), (example, sentence)]
+        if len(parsed) == len(example.sentences):
+            yield dataclasses.replace(example, sentences=tuple(part for _, part in parsed))

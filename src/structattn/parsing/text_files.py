@@ -13,12 +13,13 @@ from structattn.data.readers import FORMATS, read_examples
 from structattn.data.readers.delimited_tables import read_table
 from structattn.data.readers.fields import Column, Columns, Record
 from structattn.data.readers.json_records import read_json_records
-from structattn.errors import ConfigError, ParseError, source_name
-from structattn.files.item_faults import refuse_item
+from structattn.errors import ConfigError, source_name
+from structattn.files.item_faults import answer_each
 from structattn.files.text import Source, read_lines
 from structattn.options.checking import suggest
 from structattn.parsing.parsers import Document, Text
-from structattn.syntax import Sentence, read_conllu
+from structattn.syntax import Sentence
+from structattn.syntax.conllu import Block, read_blocks
 
 TABLES = ("csv", "tsv", "json")
 """The formats whose rows are documents."""
@@ -59,7 +60,7 @@ def read_texts(file: Source, format: str, columns: Mapping[str, Any]) -> Iterato
     if format in TABLES:
         yield from read_raw_documents(file, format, **columns)
     elif format == "conllu":
-        yield from read_conllu(file)
+        yield from answer_each(Block.parse, read_blocks(file))
     elif format in _PLAIN:
         yield from (line if format == "text" else line.split() for _, line in read_lines(file))
     else:
@@ -102,13 +103,8 @@ def read_raw_documents(
     """
     columns = Columns.from_options(text_column, label_column, id_column)
     delimiter = "\t" if format == "tsv" else None
-    for item in read_json_records(path, columns) if format == "json" else read_table(path, columns, delimiter):
-        try:
-            document = _make_document(item)
-        except ParseError as error:
-            refuse_item(error)
-        else:
-            yield document
+    records = read_json_records(path, columns) if format == "json" else read_table(path, columns, delimiter)
+    return answer_each(_make_document, records)
 
 
 def _make_document(item: Record) -> Document | Sentence:

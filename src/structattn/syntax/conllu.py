@@ -4,9 +4,11 @@ Whatever a ``Sentence`` has no field for (lemmas, features, ``1-2`` ranges of mu
 kept as rows. Format: https://universaldependencies.org/format.html
 """
 
+import itertools
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
 from structattn.errors import ParseError, shown
 from structattn.files.replacing import replace_text
@@ -52,6 +54,54 @@ def read_conllu(path: Source) -> Iterator[Sentence]:
         >>> list(read_conllu(path)) == [kids]
         True
     """
+    for block in read_blocks(path):
+        yield block.parse()
+
+
+class Block(NamedTuple):
+    """The lines of one sentence, before they are checked."""
+
+    lines: _Lines
+    path: object
+    columns: Sequence[str]
+
+    @property
+    def comments(self) -> list[str]:
+        """The comments before the first word."""
+        return [line for _, line in itertools.takewhile(lambda pair: pair[1].startswith("#"), self.lines)]
+
+    @property
+    def metadata(self) -> dict[str, str]:
+        """The comments as the ``metadata`` of the sentence."""
+        return _metadata(self.comments)
+
+    def parse(self) -> Sentence:
+        """The sentence; errors as for ``read_conllu``."""
+        comments = self.comments
+        lines = self.lines[len(comments) :]
+        rows = _split(lines, self.path, self.columns)
+        is_word = _check_ids(rows, [number for number, _ in lines], self.path)
+        words = list(itertools.compress(rows, is_word))
+        numbers = [number for number, _ in itertools.compress(lines, is_word)]
+        plain = Sentence(
+            [row[_FORM] for row in words],
+            _unless_all_missing([row[_UPOS] for row in words]),
+            _dependency(words, numbers, self.path),
+            metadata=self.metadata,
+        )
+        # Rows and comments that the plain fields can restore are not kept: a sentence read equals the one written.
+        return Sentence(
+            plain.words,
+            plain.tags,
+            plain.dependency,
+            metadata=plain.metadata,
+            rows=() if _plain_rows(plain) == rows else rows,
+            comments=() if _plain_comments(plain.metadata, len(plain)) == comments else comments,
+        )
+
+
+def read_blocks(path: Source) -> Iterator[Block]:
+    """The sentences of a CoNLL-U file, to be parsed one by one, so that a malformed one can be left out."""
     block: _Lines = []
     size = 0
     columns: Sequence[str] = _STANDARD
@@ -65,10 +115,10 @@ def read_conllu(path: Source) -> Iterator[Sentence]:
                 limits = f"{MAX_WORDS:,} lines and {MAX_LINE:,} characters"
                 raise ParseError(f"expected sentences of at most {limits}", file=path, line=block[0][0])
         elif block:
-            yield _parse(block, path, columns)
+            yield Block(block, path, columns)
             block, size = [], 0
     if block:
-        yield _parse(block, path, columns)
+        yield Block(block, path, columns)
 
 
 def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> None:
@@ -91,31 +141,6 @@ def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) ->
     with replace_text(path) as stream:
         for sentence in sentences:
             stream.write(format_conllu(sentence))
-
-
-def _parse(block: _Lines, path: object, columns: Sequence[str]) -> Sentence:
-    num_comments = next((k for k, (_, line) in enumerate(block) if not line.startswith("#")), len(block))
-    comments = [line for _, line in block[:num_comments]]
-    rows = _split(block[num_comments:], path, columns)
-    numbers = [number for number, _ in block[num_comments:]]
-    is_word = _check_ids(rows, numbers, path)
-    words = [row for row, keep in zip(rows, is_word, strict=True) if keep]
-    numbers = [number for number, keep in zip(numbers, is_word, strict=True) if keep]
-    plain = Sentence(
-        [row[_FORM] for row in words],
-        _unless_all_missing([row[_UPOS] for row in words]),
-        _dependency(words, numbers, path),
-        metadata=_metadata(comments),
-    )
-    # Rows and comments that the plain fields can restore are not kept, so a sentence read equals the sentence written.
-    return Sentence(
-        plain.words,
-        plain.tags,
-        plain.dependency,
-        metadata=plain.metadata,
-        rows=() if _plain_rows(plain) == rows else rows,
-        comments=() if _plain_comments(plain.metadata, len(plain)) == comments else comments,
-    )
 
 
 def _split(lines: _Lines, path: object, columns: Sequence[str]) -> list[tuple[str, ...]]:

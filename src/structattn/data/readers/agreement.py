@@ -13,6 +13,7 @@ from pathlib import Path
 from structattn.data.example import Example
 from structattn.data.readers.fields import Location
 from structattn.errors import ParseError, shown
+from structattn.files.item_faults import answer_each
 from structattn.files.text import Source, open_bytes, read_lines
 from structattn.syntax.sentence import Sentence
 
@@ -33,12 +34,10 @@ def read_agreement(path: Source) -> Iterator[Example]:
         with open_bytes(path):
             raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
     text_path, gold_path = pair
-    lines = zip_longest(read_lines(text_path), read_lines(gold_path))
-    for count, (text, gold) in enumerate(lines):
-        if text is None or gold is None:
-            short, long = (text_path, gold_path) if text is None else (gold_path, text_path)
-            raise ParseError(f"expected as many lines as {long.name}, got {count}", file=short)
-        words = [word for word in text[1].split(" ") if word and word != _END]
+
+    def make_example(item: tuple[int, str, tuple[int, str]]) -> Example:
+        count, text, gold = item
+        words = [word for word in text.split(" ") if word and word != _END]
         location = Location(gold_path, gold[0])
         fields = gold[1].split("\t")
         if len(fields) != 4 or not all(_COUNT.fullmatch(fields[k]) for k in (0, 3)):
@@ -50,7 +49,18 @@ def read_agreement(path: Source) -> Iterator[Example]:
             raise location.error(f"expected {shown(fields[1])} at position {position} of the sentence, got {came}")
         metadata = {"attractors": str(int(fields[3])), "verb": right, "wrong_verb": wrong}
         label = "singular" if _is_singular(right, wrong) else "plural"
-        yield Example((Sentence(words[:position], metadata=metadata),), label, id=str(count), line=gold[0])
+        return Example((Sentence(words[:position], metadata=metadata),), label, id=str(count), line=gold[0])
+
+    return answer_each(make_example, _align(text_path, gold_path))
+
+
+def _align(text_path: Path, gold_path: Path) -> Iterator[tuple[int, str, tuple[int, str]]]:
+    """Each line of texts with how many come before it and the line of its answer, which has a number."""
+    for count, (text, gold) in enumerate(zip_longest(read_lines(text_path), read_lines(gold_path))):
+        if text is None or gold is None:
+            short, long = (text_path, gold_path) if text is None else (gold_path, text_path)
+            raise ParseError(f"expected as many lines as {long.name}, got {count}", file=short)
+        yield count, text[1], gold
 
 
 def find_pair(path: Source) -> tuple[Path, Path] | None:

@@ -28,7 +28,7 @@ from structattn.data.readers.fields import (
     normalise,
 )
 from structattn.errors import ConfigError, ParseError, shown
-from structattn.files.item_faults import refuse_item
+from structattn.files.item_faults import answer_each, refuse_item
 from structattn.files.text import MAX_LINE, Source, is_blank, read_lines
 
 _SICK = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
@@ -50,13 +50,9 @@ def read_csv(
     """
     if target is not None:
         check_target(target)
-    for record in read_table(path, Columns.from_options(text_column, label_column, id_column), delimiter):
-        try:
-            example = record.example(target, tokenised=tokenised)
-        except ParseError as error:
-            refuse_item(error)
-            continue
-        yield example
+    columns = Columns.from_options(text_column, label_column, id_column)
+    records = read_table(path, columns, delimiter)
+    return answer_each(lambda record: record.example(target, tokenised=tokenised), records)
 
 
 read_tsv = functools.partial(read_csv, delimiter="\t")
@@ -68,11 +64,14 @@ def read_sick(path: Source, *, target: str = "relatedness", tokenised: bool = Fa
     check_target(target, ("relatedness", "entailment"))
     label = _SICK[3 if target == "relatedness" else 4]
     columns = Columns((_SICK[1], _SICK[2]), label, _SICK[0])
-    for record in read_table(path, columns, "\t", header=_SICK):
+
+    def make_example(record: Record) -> Example:
         score = record.label("score" if target == "relatedness" else "class")
         if isinstance(score, float) and not 1 <= score <= 5:
             raise record.location.error(f"expected a relatedness score from 1 to 5, got {shown(record.values[label])}")
-        yield dataclasses.replace(record.example("class", tokenised=tokenised), label=score)
+        return dataclasses.replace(record.example("class", tokenised=tokenised), label=score)
+
+    return answer_each(make_example, read_table(path, columns, "\t", header=_SICK))
 
 
 def read_table(

@@ -1,6 +1,7 @@
 """The table of data formats: a name, a reader, and options checked against the reader's signature."""
 
 import dataclasses
+import functools
 import glob
 import inspect
 import io
@@ -14,6 +15,7 @@ from typing import Any, Literal
 from structattn.data.example import Example
 from structattn.data.readers.fields import Column, is_treebank_row
 from structattn.errors import ConfigError, ParseError, shown, source_name
+from structattn.files.item_faults import read_rest
 from structattn.files.text import (
     MAX_WORDS,
     FileStart,
@@ -141,9 +143,9 @@ def read_examples(
     if len(files) == 1:
         return _read(files[0], format, requested)
     return (
-        dataclasses.replace(example, id=f"{os.path.basename(file)}/{example.id}")
+        dataclasses.replace(example, id=f"{os.path.basename(file)}/{example.id}", file=os.fspath(file))
         for file in files
-        for example in _read(file, format, requested)
+        for example in read_rest(functools.partial(_read, file, format, requested))
     )
 
 

@@ -7,7 +7,7 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers.fields import Columns, Location, Record, check_target
 from structattn.errors import ParseError, shown
-from structattn.files.item_faults import refuse_item
+from structattn.files.item_faults import answer_each, refuse_item
 from structattn.files.text import MAX_FILE, Source, is_blank, parse_json, read_lines
 
 
@@ -26,16 +26,15 @@ def read_json(
     """
     if target is not None:
         check_target(target)
-    for record in read_json_records(path, Columns.from_options(text_column, label_column, id_column)):
+
+    def make_example(record: Record) -> Example:
         weight = record.values.get("weight", 1.0)
-        try:
-            if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
-                raise record.location.error(f"expected a weight of at least 0, got {shown(weight)}")
-            example = record.example(target, tokenised=tokenised, weight=float(weight))
-        except ParseError as error:
-            refuse_item(error)
-            continue
-        yield example
+        if isinstance(weight, bool) or not isinstance(weight, int | float) or not 0 <= weight < float("inf"):
+            raise record.location.error(f"expected a weight of at least 0, got {shown(weight)}")
+        return record.example(target, tokenised=tokenised, weight=float(weight))
+
+    records = read_json_records(path, Columns.from_options(text_column, label_column, id_column))
+    return answer_each(make_example, records)
 
 
 def read_json_records(path: Source, columns: Columns) -> Iterator[Record]:

@@ -5,23 +5,20 @@ The translation is the label of the example.
 
 import itertools
 import os
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Location, make_sentence
 from structattn.data.readers.formats import split_paths
-from structattn.data.readers.treebanks import read_bracketed, read_treebank
+from structattn.data.readers.treebanks import read_bracketed
 from structattn.errors import ParseError, shown
+from structattn.files.item_faults import answer_each
 from structattn.files.text import Source, read_lines
+from structattn.syntax.conllu import read_blocks
 from structattn.syntax.sentence import Sentence
 
-_TREES: dict[str, Callable[[Path], Iterator[Example]]] = {
-    ".conllu": read_treebank,
-    ".conll": read_treebank,
-    ".mrg": read_bracketed,
-    ".ptb": read_bracketed,
-}
+_DEPENDENCIES, _BRACKETS = (".conllu", ".conll"), (".mrg", ".ptb")
 
 
 def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
@@ -30,16 +27,15 @@ def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]
     The first of two files may contain trees; alone, such a file gives sentences without translations.
     """
     if not isinstance(path, str | os.PathLike):
-        yield from _read_lines(path, tokenised)
-        return
+        return _read_lines(path, tokenised)
     files = split_paths(path)
     if len(files) == 2:
-        yield from _read_pair(files[0], files[1], tokenised)
-    elif _find_tree_reader(files[0]) is not None:
-        for count, (_, sentence) in enumerate(_read_sentences(files[0], tokenised)):
-            yield Example((sentence,), id=str(count))
-    else:
-        yield from _read_lines(files[0], tokenised)
+        return _read_pair(files[0], files[1], tokenised)
+    ending = _ending(files[0])
+    if ending in _DEPENDENCIES:
+        blocks = enumerate(read_blocks(files[0]))
+        return answer_each(lambda item: Example((item[1].parse(),), id=str(item[0])), blocks)
+    return read_bracketed(files[0]) if ending in _BRACKETS else _read_lines(files[0], tokenised)
 
 
 def _read_pair(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:
@@ -62,24 +58,26 @@ def _read_pair(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:
 
 
 def _read_sentences(path: Path, tokenised: bool) -> Iterator[tuple[Location, Sentence]]:
-    reader = _find_tree_reader(path)
-    if reader is not None:
-        for number, example in enumerate(reader(path), start=1):
+    """The sentences of a file, all of them: the next translation is that of the next sentence."""
+    ending = _ending(path)
+    if ending in _DEPENDENCIES:
+        for block in read_blocks(path):
+            yield Location(path, block.lines[0][0]), block.parse()
+    elif ending in _BRACKETS:
+        for number, example in enumerate(read_bracketed(path), start=1):
             yield Location(path, number), example.sentences[0]
-        return
-    for number, line in read_lines(path):
-        yield Location(path, number), make_sentence(line, tokenised=tokenised)
+    else:
+        for number, line in read_lines(path):
+            yield Location(path, number), make_sentence(line, tokenised=tokenised)
 
 
-def _find_tree_reader(path: Path) -> Callable[[Path], Iterator[Example]] | None:
-    return _TREES.get(Path(path.name.removesuffix(".gz")).suffix)
+def _ending(path: Path) -> str:
+    return Path(path.name.removesuffix(".gz")).suffix
 
 
 def _read_lines(path: Source, tokenised: bool) -> Iterator[Example]:
-    count = 0
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
+    def make_example(item: tuple[int, tuple[int, str]]) -> Example:
+        count, (number, line) = item
         location = Location(path, number)
         fields = line.split("\t")
         if len(fields) > 2:
@@ -90,5 +88,7 @@ def _read_lines(path: Source, tokenised: bool) -> Iterator[Example]:
         if len(fields) == 2 and not fields[1].strip():
             raise location.error(f"expected a translation after the tab, got {shown(line, width=40)}")
         translation = fields[1].strip() if len(fields) == 2 else None
-        yield Example((sentence,), translation, id=str(count), line=number)
-        count += 1
+        return Example((sentence,), translation, id=str(count), line=number)
+
+    filled = (row for row in read_lines(path) if row[1].strip())
+    return answer_each(make_example, enumerate(filled))

@@ -8,7 +8,7 @@ from functools import partial
 from structattn.data.example import Example
 from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label, parse_labels
 from structattn.errors import ConfigError, shown
-from structattn.files.item_faults import refuse_item
+from structattn.files.item_faults import answer_each
 from structattn.files.text import MAX_WORDS, Source, is_blank, read_lines
 from structattn.syntax.sentence import Sentence
 
@@ -24,10 +24,9 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
     The labels of fastText are read without their prefix; with the target ``labels`` a line has any number of them.
     """
     check_target(target)
-    count = 0
-    for number, line in read_lines(path):
-        if is_blank(line):
-            continue
+
+    def make_example(item: tuple[int, tuple[int, str]]) -> Example:
+        count, (number, line) = item
         location = Location(path, number)
         prefixed = _PREFIXED.match(line)
         if target == "labels" and prefixed is not None:
@@ -46,19 +45,24 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
                 f"expected one label, got {shown(label)} and {shown(second)}; --task multilabel reads several"
             )
         sentence = make_sentence(text[0], tokenised=tokenised)
-        yield Example((sentence,), parse_label(label, location, target=target), id=str(count), line=number)
-        count += 1
+        return Example((sentence,), parse_label(label, location, target=target), id=str(count), line=number)
+
+    filled = (row for row in read_lines(path) if not is_blank(row[1]))
+    return answer_each(make_example, enumerate(filled))
 
 
 def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
     """One text per line, or two separated by a tab, without labels; an empty line is a text without words."""
-    for number, line in read_lines(path):
+
+    def make_example(row: tuple[int, str]) -> Example:
+        number, line = row
         texts = line.split("\t")
         if len(texts) > 2:
             fault = f"expected one sentence, or two separated by a tab, got {len(texts)}"
-            refuse_item(Location(path, number).error(fault))
-            continue
-        yield Example([make_sentence(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
+            raise Location(path, number).error(fault)
+        return Example([make_sentence(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
+
+    return answer_each(make_example, read_lines(path))
 
 
 def read_columns(
@@ -72,7 +76,10 @@ def read_columns(
     word_at, tag_at = _parse_column(text_column, "text_column", 0), _parse_column(label_column, "label_column", -1)
     width = max(word_at, tag_at, 1) + 1
     tabs: bool | None = None
-    for count, block in enumerate(_read_blocks(path)):
+
+    def make_example(item: tuple[int, list[tuple[int, str]]]) -> Example:
+        nonlocal tabs
+        count, block = item
         words: list[str] = []
         tags: list[str] = []
         columns: int | None = None
@@ -91,7 +98,9 @@ def read_columns(
                 raise Location(path, number).error(f"expected a word and a tag without spaces, got {shown(line)}")
             words.append(word)
             tags.append(tag)
-        yield Example((Sentence(words),), " ".join(tags), id=str(count), line=block[0][0])
+        return Example((Sentence(words),), " ".join(tags), id=str(count), line=block[0][0])
+
+    return answer_each(make_example, enumerate(_read_blocks(path)))
 
 
 def _read_blocks(path: Source) -> Iterator[list[tuple[int, str]]]:

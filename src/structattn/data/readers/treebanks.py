@@ -4,7 +4,7 @@ import bisect
 import dataclasses
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import get_args
+from typing import Any, get_args
 
 from structattn.data.example import Example
 from structattn.data.joining import join_sentences
@@ -13,9 +13,10 @@ from structattn.data.readers.formats import Phrases
 from structattn.data.readers.json_records import read_json_objects
 from structattn.data.span_tags import tag_spans
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
+from structattn.files.item_faults import answer_each
 from structattn.files.text import MAX_LINE, MAX_PHRASE_WORDS, MAX_WORDS, Source, read_lines
 from structattn.syntax.brackets import read_brackets
-from structattn.syntax.conllu import read_conllu
+from structattn.syntax.conllu import Block, read_blocks
 from structattn.syntax.constituency_tree import ConstituencyTree
 from structattn.syntax.dependency_tree import DependencyTree
 from structattn.syntax.sentence import Sentence
@@ -37,10 +38,9 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
     if phrases not in get_args(Phrases):
         raise ConfigError(f"unknown value {phrases!r} for phrases; known: {', '.join(get_args(Phrases))}")
     seen: set[tuple[tuple[str, ...], str]] = set()
-    count = 0
-    for number, line in read_lines(path):
-        if not line.strip():
-            continue
+
+    def make_examples(item: tuple[int, tuple[int, str]]) -> list[Example]:
+        count, (number, line) = item
         tree = _parse_tree(line, Location(path, number))
         subtrees = tree.labelled_subtrees()
         labels = {*tree.tags, *(label for label, _, _ in tree.spans)}
@@ -52,21 +52,24 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
                 line=number,
             )
         if phrases == "none":
-            yield _make_sst_example(tree, subtrees[0][0], str(count), number)
-        else:
-            if sum(end - start for _, start, end in subtrees) > MAX_PHRASE_WORDS:
-                message = f"expected phrases of at most {MAX_PHRASE_WORDS:,} words together"
-                raise ParseError(message, file=path, line=number)
-            for index, (label, start, end) in enumerate(subtrees):
-                key = (tree.words[start:end], label)
-                if phrases != "all":
-                    if key in seen:
-                        continue
-                    seen.add(key)
-                weight = _LIGHT if phrases == "weighted" and index > 0 and label == _NEUTRAL else 1.0
-                name = f"{count}/{index}" if index else str(count)
-                yield _make_sst_example(_cut_phrase(tree, start, end), label, name, number, weight=weight)
-        count += 1
+            return [_make_sst_example(tree, subtrees[0][0], str(count), number)]
+        if sum(end - start for _, start, end in subtrees) > MAX_PHRASE_WORDS:
+            message = f"expected phrases of at most {MAX_PHRASE_WORDS:,} words together"
+            raise ParseError(message, file=path, line=number)
+        examples = []
+        for index, (label, start, end) in enumerate(subtrees):
+            key = (tree.words[start:end], label)
+            if phrases != "all":
+                if key in seen:
+                    continue
+                seen.add(key)
+            weight = _LIGHT if phrases == "weighted" and index > 0 and label == _NEUTRAL else 1.0
+            name = f"{count}/{index}" if index else str(count)
+            examples.append(_make_sst_example(_cut_phrase(tree, start, end), label, name, number, weight=weight))
+        return examples
+
+    filled = (row for row in read_lines(path) if row[1].strip())
+    return itertools.chain.from_iterable(answer_each(make_examples, enumerate(filled)))
 
 
 def read_snli(path: Source) -> Iterator[Example]:
@@ -74,18 +77,22 @@ def read_snli(path: Source) -> Iterator[Example]:
 
     Pairs without a majority label (``-``) are dropped; dependency trees are derived from the parses by head rules.
     """
-    for location, record, _ in read_json_objects(path):
+
+    def make_examples(item: tuple[Location, dict[str, Any], int]) -> list[Example]:
+        location, record, _ = item
         if not all(isinstance(record.get(key), str) for key in _SNLI_KEYS):
             keys = ", ".join(record)[:80]
             raise location.error(f"expected a JSON object with text under {', '.join(_SNLI_KEYS)}, got {keys}")
         if record["gold_label"] == "-":
-            continue
+            return []
         sentences = []
         for key in _SNLI_KEYS[1:]:
             tree = _parse_tree(record[key], location)
             sentences.append(_make_penn_sentence(tree, dependency=tree.to_dependency()))
         label = parse_label(record["gold_label"], location, target="class")
-        yield Example(sentences, label, id=str(record.get("pairID", "")), line=location.example_line)
+        return [Example(sentences, label, id=str(record.get("pairID", "")), line=location.example_line)]
+
+    return itertools.chain.from_iterable(answer_each(make_examples, read_json_objects(path)))
 
 
 def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
@@ -94,13 +101,17 @@ def read_treebank(path: Source, *, target: str = "class") -> Iterator[Example]:
     The targets ``heads``, ``tags`` and ``noun_phrases`` have an answer for each word instead, separated by spaces.
     """
     check_target(target, (*TARGETS, *_OF_WORDS))
-    for count, sentence in enumerate(read_conllu(path)):
+
+    def make_example(item: tuple[int, Block]) -> Example:
+        count, block = item
+        sentence = block.parse()
         name = sentence.metadata.get("sent_id", str(count))
         if target in _OF_WORDS:
             answers = _OF_WORDS[target](sentence)
-            yield Example((sentence,), None if answers is None else " ".join(answers), id=name)
-            continue
-        yield Example((sentence,), _read_label(sentence.metadata, f"sentence {name}", path, target), id=name)
+            return Example((sentence,), None if answers is None else " ".join(answers), id=name)
+        return Example((sentence,), _read_label(sentence.metadata, f"sentence {name}", path, target), id=name)
+
+    return answer_each(make_example, enumerate(read_blocks(path)))
 
 
 def _read_label(metadata: Mapping[str, str], name: str, path: Source, target: str) -> str | float | None:
@@ -196,34 +207,38 @@ def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
     The label is the first sentence's ``# label = ...``; ``PhraseTrees`` puts a root over the trees side by side.
     """
     check_target(target)
-    for count, sentences in enumerate(_group_documents(path)):
+
+    def make_example(item: tuple[int, list[Block]]) -> Example:
+        count, blocks = item
+        sentences = [block.parse() for block in blocks]
         metadata = {key: value for key, value in sentences[0].metadata.items() if key not in _OF_A_SENTENCE}
         name = metadata.get("newdoc id") or str(count)
         label = _read_label(metadata, f"document {name}", path, target)
         document = dataclasses.replace(join_sentences(sentences), metadata=metadata)
-        yield Example((document,), label, id=name)
+        return Example((document,), label, id=name)
+
+    return answer_each(make_example, enumerate(_group_documents(path)))
 
 
-def _group_documents(path: Source) -> Iterator[list[Sentence]]:
-    for number, sentences in itertools.groupby(_number_documents(path), key=lambda pair: pair[0]):
+def _group_documents(path: Source) -> Iterator[list[Block]]:
+    for number, blocks in itertools.groupby(_number_documents(path), key=lambda pair: pair[0]):
         if number == 0:
             raise ParseError("expected a comment '# newdoc' at the first sentence, got none", file=path)
         document = []
         words = characters = 0
-        for _, sentence in sentences:
-            document.append(sentence)
-            words += max(1, len(sentence))
-            texts = itertools.chain(sentence.words, sentence.metadata.values(), sentence.comments, *sentence.rows)
-            characters += sum(map(len, texts))
+        for _, block in blocks:
+            document.append(block)
+            words += max(1, len(block.lines) - len(block.comments))
+            characters += sum(len(line) for _, line in block.lines)
             if words > MAX_WORDS or characters > MAX_LINE:
                 limits = f"{MAX_WORDS:,} words and {MAX_LINE:,} characters"
                 raise ParseError(f"expected documents of at most {limits}, document {number} has more", file=path)
         yield document
 
 
-def _number_documents(path: Source) -> Iterator[tuple[int, Sentence]]:
+def _number_documents(path: Source) -> Iterator[tuple[int, Block]]:
     """Each sentence with the number of its document, counted from 1."""
     number = 0
-    for sentence in read_conllu(path):
-        number += not {"newdoc", "newdoc id"}.isdisjoint(sentence.metadata)
-        yield number, sentence
+    for block in read_blocks(path):
+        number += not {"newdoc", "newdoc id"}.isdisjoint(block.metadata)
+        yield number, block
