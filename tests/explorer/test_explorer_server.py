@@ -255,14 +255,14 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def test_what_the_model_gets_wrong_comes_first(run: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(run)
     model = sa.load("run")
-    of_run = _choose_examples("run", model, data=None, data_format=None)
-    given = _choose_examples("run", model, data="data.txt", data_format=None)
-    elsewhere = _choose_examples("run/best", model, data="data.txt", data_format=None)
+    of_run = _choose_examples("run", model, None, {})
+    given = _choose_examples("run", model, "data.txt", {})
+    elsewhere = _choose_examples("run/best", model, "data.txt", {})
     for found in (of_run, given, elsewhere):
         assert [example.sentences[0].text for example in found[:2]] == ["a fine film", "a fine film"]
         assert [example.label for example in found[:3]] == ["0", "1", "0"]
         assert len(found) == 13
-    assert _choose_examples("run/best", model, data=None, data_format=None) == []
+    assert _choose_examples("run/best", model, None, {}) == []
 
 
 def test_a_run_whose_data_are_gone_shows_the_texts_of_its_predictions(
@@ -272,12 +272,12 @@ def test_a_run_whose_data_are_gone_shows_the_texts_of_its_predictions(
     moved = shutil.copytree(run / "run", tmp_path / "moved")
     environment = json.loads((moved / "environment.json").read_text(encoding="utf-8"))
     (moved / "environment.json").write_text(json.dumps({**environment, "directory": str(tmp_path)}), encoding="utf-8")
-    chosen = _choose_examples(str(moved), sa.load(moved), data=None, data_format=None)
-    there = _choose_examples(str(run / "run"), sa.load(moved), data=None, data_format=None)
+    chosen = _choose_examples(str(moved), sa.load(moved), None, {})
+    there = _choose_examples(str(run / "run"), sa.load(moved), None, {})
     assert {example.sentences[0].words for example in chosen} <= {example.sentences[0].words for example in there}
     assert len(chosen) > 0
     shutil.rmtree(moved / "predictions")
-    assert _choose_examples(str(moved), sa.load(moved), data=None, data_format=None) == []
+    assert _choose_examples(str(moved), sa.load(moved), None, {}) == []
     assert "no examples to choose from: data.txt: cannot read this file" in caplog.text
 
 

@@ -11,6 +11,7 @@ import pytest
 import structattn as sa
 from structattn.cli.program import main
 from structattn.data import Example
+from structattn.errors import ParseError
 from structattn.explorer import Answers
 from structattn.explorer.explorer_server import ExplorerServer
 from structattn.training.run_data import inherit_data_config, read_run_examples
@@ -64,11 +65,25 @@ def plotted(run: Path, out: Path, *words: str) -> str:
     return (out / "attention.html").read_text(encoding="utf-8")
 
 
+def rows_of(file: Path) -> list[dict[str, str]]:
+    with open(file, newline="", encoding="utf-8") as stream:
+        return list(csv.DictReader(stream))
+
+
 DOORS: dict[str, Callable[[Path, Path], int]] = {
     "evaluate": lambda run, file: len(sa.evaluate(run, file).gold),
     "predict": lambda run, file: len(sa.predict(run, file)),
     "predict without labels": lambda run, file: len(sa.predict(run, file.with_name("plain.csv"))),
     "predict rows": lambda run, file: len(sa.predict(run, [{"body": text, "number": 1} for text, _ in MOODS])),
+    "evaluate by a model": lambda run, file: len(sa.evaluate(sa.load(run), file).gold),
+    "evaluate rows by a model": lambda run, file: len(sa.evaluate(sa.load(run), rows_of(file)).gold),
+    "predict by a model": lambda run, file: len(sa.predict(sa.load(run), file.with_name("plain.csv"))),
+    "predict rows by a model": lambda run, file: len(sa.predict(sa.load(run), rows_of(file))),
+    "a model's predict": lambda run, file: len(sa.load(run).predict(rows_of(file))),
+    "a model's predict without labels": lambda run, file: len(
+        sa.load(run).predict([{"body": t, "number": 1} for t, _ in MOODS])
+    ),
+    "a model's evaluate": lambda run, file: len(sa.load(run).evaluate(rows_of(file)).gold),
     "evaluate tuples": lambda run, file: len(sa.evaluate(run, MOODS).gold),
     "explore": lambda run, file: len(explored(run, "--data", str(file))),
     "explore without labels": lambda run, file: len(explored(run, "--data", str(file.with_name("plain.csv")))),
@@ -79,6 +94,39 @@ DOORS: dict[str, Callable[[Path, Path], int]] = {
 @pytest.mark.parametrize("door", DOORS)
 def test_every_door_reads_the_columns_of_the_training_data(home: Path, door: str) -> None:
     assert DOORS[door](home / "run", home / "dev.csv") == len(MOODS)
+
+
+def test_a_model_answers_rows_frames_and_files_as_the_command_does(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(home)
+    model = sa.load("run")
+    monkeypatch.chdir("/")
+    expected = sa.predict(home / "run", home / "dev.csv")
+    assert [prediction.id for prediction in expected] == [f"r{index}" for index in range(len(MOODS))]
+    assert model.predict(rows_of(home / "dev.csv")) == expected
+    assert sa.evaluate(model, home / "dev.csv").metrics == sa.evaluate(home / "run", home / "dev.csv").metrics
+    assert model.evaluate(rows_of(home / "dev.csv")).metrics == sa.evaluate(home / "run", home / "dev.csv").metrics
+    with pytest.raises(ParseError, match="expected a column 'body', got 'words'"):
+        model.predict([{"words": "a day"}])
+    pandas = pytest.importorskip("pandas", reason="pandas is not installed")
+    assert model.predict(pandas.read_csv(home / "dev.csv")) == expected
+
+
+def test_columns_can_be_named_wherever_a_file_of_examples_can(
+    home: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "other.csv"
+    text = (home / "dev.csv").read_text(encoding="utf-8").replace("number,body,kind", "key,essay,mood")
+    file.write_text(text, encoding="utf-8")
+    named = ["--data", str(file), "--text_column", "essay", "--id_column", "key"]
+    labelled = [*named, "--label_column", "mood"]
+    assert len(explored(home / "run", *labelled)) == len(MOODS)
+    assert "grey" in plotted(home / "run", tmp_path / "plots", *named)
+    assert main(["eval", str(home / "run"), *labelled]) == 0
+    assert main(["predict", str(home / "run"), *named]) == 0
+    capsys.readouterr()
+    for command in (["explore", str(home / "run")], ["plot", str(home / "run"), "--example", "r4"]):
+        assert main([*command, "--text_column", "essay"]) == 2
+        assert "--text_column essay needs --data FILE" in capsys.readouterr().err
 
 
 def test_plot_reads_the_columns_too(home: Path, tmp_path: Path) -> None:

@@ -3,6 +3,7 @@
 import contextlib
 import sys
 from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 
 from structattn.data.model_config import check_folders, find_whole_model, read_model_config
 from structattn.data.readers.formats import check_format, list_files
@@ -10,6 +11,20 @@ from structattn.errors import ConfigError, ParseError, StructAttnError
 from structattn.files.item_faults import collecting_faults
 from structattn.files.text import Source, check_readable
 from structattn.parsing.parsers import check_parser
+
+
+@dataclass(frozen=True)
+class InputColumns:
+    """The columns of a table for a trained model; ``--help`` prints what the fields are.
+
+    Attributes:
+        text_column: for tables and JSON: the column of texts, two separated by a comma for pairs; by default that of
+            the run's training data, or one of the usual names.
+        id_column: the column of ids; by default that of the run's training data, or one of the usual names.
+    """
+
+    text_column: int | str | None = None
+    id_column: int | str | None = None
 
 
 def check_inputs(

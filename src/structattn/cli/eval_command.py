@@ -4,7 +4,7 @@ import json as jsonlib
 import logging
 from collections.abc import Iterator
 
-from structattn.cli.command_inputs import check_ending, check_inputs
+from structattn.cli.command_inputs import InputColumns, check_ending, check_inputs
 from structattn.cli.terminal_tables import format_metrics
 from structattn.files.replacing import replace_text
 from structattn.options.hardware import Hardware
@@ -23,9 +23,8 @@ def command(
     format: str | None = None,
     parses: str | None = None,
     parser: str | None = None,
-    text_column: int | str | None = None,
+    columns: InputColumns,
     label_column: int | str | None = None,
-    id_column: int | str | None = None,
     split: str | None = None,
     page: str | None = None,
     hardware: Hardware,
@@ -41,10 +40,8 @@ def command(
         parses: a CoNLL-U file with trees for the sentences that have none.
         parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
             if a parser found the trees of its training data; none for no parser.
-        text_column: for tables and JSON: the column of texts, two separated by a comma for pairs; by default that of
-            the run's training data, or one of the usual names.
+        columns: the columns of texts and ids.
         label_column: the column of labels; by default that of the run's training data, or one of the usual names.
-        id_column: the column of ids; by default that of the run's training data, or one of the usual names.
         split: keep the predictions in the run folder under this name, test or any other, for compare --split; those of
             test become the test metrics of the run.
         page: an .html file for the report as a page, with pictures.
@@ -62,15 +59,8 @@ def command(
     model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
     if model.find_trees is not None:
         model.find_trees.keep()
-    settings = inherit_data_config(
-        run,
-        data,
-        format=format,
-        parses=parses,
-        text_column=text_column,
-        label_column=label_column,
-        id_column=id_column,
-    )
+    columns_read = {**vars(columns), "label_column": label_column}
+    settings = inherit_data_config(run, data, format=format, parses=parses, **columns_read)
     examples = read_labelled(model.task, data, settings)
     summarise_labelled(model, examples, data, format=settings.format, columns=settings.columns).log(LOGGER)
     with hardware.autocast():

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 from structattn.cli.chosen_example import check_chosen, find_example, type_example
-from structattn.cli.command_inputs import check_inputs, check_port, refuse_without
+from structattn.cli.command_inputs import InputColumns, check_inputs, check_port, refuse_without
 from structattn.data import Example
 from structattn.errors import ConfigError, StructAttnError
 from structattn.explorer.protocol import MOST_WORDS, read_state
@@ -40,6 +40,8 @@ def command(
     parser: str | None = None,
     data: str | None = None,
     data_format: str | None = None,
+    columns: InputColumns,
+    label_column: int | str | None = None,
     port: int = 0,
     no_browser: bool = False,
     token_file: str | None = None,
@@ -63,6 +65,8 @@ def command(
         data: a file of examples to choose from, instead of the run's own. The worst errors of the first model come
             first.
         data_format: the data format of that file; recognised from the file by default.
+        columns: the columns of texts and ids.
+        label_column: the column of labels; by default that of the run's training data, or one of the usual names.
         port: the port of the page; a free one by default.
         no_browser: print the address only.
         token_file: a file with the token, of at least 16 characters, which is then not printed; a random one by
@@ -71,8 +75,9 @@ def command(
         trust_code: import and run an encoder module:function that a folder names.
     """
     check_chosen("explore", example=example, text=text, second=second, state=state, least=0)
+    reading = {**vars(columns), "label_column": label_column}
     if data is None:
-        refuse_without("--data FILE", data_format=data_format)
+        refuse_without("--data FILE", data_format=data_format, **reading)
     elif split is not None:
         raise ConfigError(f"--split: expected none with --data, got {split}")
     shared = None if state is None else read_state(state)
@@ -101,7 +106,8 @@ def command(
 
     with hardware.autocast():
         model = next(iter(models.values()))
-        examples = _choose_examples(runs[0], model, data=data, data_format=data_format, split=split, example=example)
+        reading |= {"format": data_format}
+        examples = _choose_examples(runs[0], model, data, reading, split=split, example=example)
         if text is not None:
             examples.insert(0, type_example(model.task, text, second))
         if shared is not None:
@@ -124,17 +130,20 @@ def command(
 def _choose_examples(
     run: str,
     model: "TaskModel",
-    *,
     data: str | None,
-    data_format: str | None,
+    reading: Mapping[str, Any],
+    *,
     split: Literal["train", "dev", "test"] | None = None,
     example: str | None = None,
 ) -> list[Example]:
-    """Examples to choose from: the one that was asked for, then the worst errors of the model."""
+    """Examples to choose from: the one that was asked for, then the worst errors of the model.
+
+    ``reading`` is how a file is read.
+    """
     from structattn.training.run_data import inherit_data_config, read_to_show
 
     if data is not None:
-        settings = inherit_data_config(run, data, format=data_format)
+        settings = inherit_data_config(run, data, **reading)
         examples = read_to_show(model.task, data, settings, limit=_SEARCHED if example is None else None)
         answers: list[Any] = [prediction.answer for prediction in model.predict(examples)]
     else:

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from typing import Literal
 
 from structattn import inspection
-from structattn.cli.command_inputs import check_at_least, check_inputs, refuse_without
+from structattn.cli.command_inputs import InputColumns, check_at_least, check_inputs, refuse_without
 from structattn.files.markdown import align_columns
 from structattn.options.hardware import Hardware
 from structattn.pictures import save
@@ -21,6 +21,7 @@ def command(
     *,
     data: str | None = None,
     data_format: str | None = None,
+    columns: InputColumns,
     limit: int | None = None,
     format: Layout = "text",
     picture: str | None = None,
@@ -33,6 +34,7 @@ def command(
         run: a run folder, or the folder of a saved model.
         data: a file of examples, with texts for models that generate; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
+        columns: the columns of texts and ids.
         limit: maximum number of examples, from the start.
         format: text, markdown, or csv with a line for each head.
         picture: a file for a bar chart of the shares, .svg, .png or .pdf.
@@ -41,7 +43,7 @@ def command(
     """
     check_at_least(1, limit=limit)
     if data is None:
-        refuse_without("--data FILE", data_format=data_format)
+        refuse_without("--data FILE", data_format=data_format, **vars(columns))
     if picture is not None:
         choose_format(picture)  # before hours of work
     check_inputs(run, data, format=data_format, trust_code=trust_code)
@@ -52,7 +54,8 @@ def command(
     if data is None:
         examples, _ = read_run_examples(run, task=model.task)
     else:
-        examples = read_to_show(model.task, data, inherit_data_config(run, data, format=data_format), limit=limit)
+        settings = inherit_data_config(run, data, format=data_format, **vars(columns))
+        examples = read_to_show(model.task, data, settings, limit=limit)
     with hardware.autocast():
         rows = inspection.phrase_attention(model, model.with_trees(list(itertools.islice(examples, limit))))
     if picture is not None:

@@ -2,13 +2,13 @@
 
 import os
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from structattn import explorer
 from structattn.cli.chosen_example import check_chosen, find_example, type_example
-from structattn.cli.command_inputs import check_inputs, refuse_without
+from structattn.cli.command_inputs import InputColumns, check_inputs, refuse_without
 from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.explorer.protocol import read_state
@@ -29,6 +29,7 @@ def command(
     state: str | None = None,
     data: str | None = None,
     data_format: str | None = None,
+    columns: InputColumns,
     parser: str | None = None,
     format: str | None = None,
     influence: bool = False,
@@ -48,6 +49,7 @@ def command(
             pictures of what was shown or as a page.
         data: the file with the example; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
+        columns: the columns of texts and ids.
         parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
             if a parser found the trees of its training data; none for no parser.
         format: html, svg, png or pdf, or several separated by commas; by default that of --out, or html.
@@ -62,7 +64,7 @@ def command(
     if example is None:
         refuse_without("--example ID", data=data)
     if data is None:
-        refuse_without("--data FILE", data_format=data_format)
+        refuse_without("--data FILE", data_format=data_format, **vars(columns))
     if state is not None:
         refuse_without("--example ID or --text TEXT", influence=influence, by_row=by_row)
     path = Path(RunFolder(run).plots if out is None else out)
@@ -85,7 +87,7 @@ def command(
         if example is None:
             drawn = type_example(model.task, text, second)
         else:
-            drawn = _find_example(model, run, example, data=data, data_format=data_format)
+            drawn = _find_example(model, run, example, data, {**vars(columns), "format": data_format})
         (drawn,) = model.with_trees([drawn])
         options = {"title": f"{run}: {drawn.id}", "influence": influence, "by_row": by_row, **names}
         yield from _write(path, lambda folder: explorer.save_plots(folder, model, [drawn], **options))
@@ -122,11 +124,9 @@ def _write(path: Path, save: Callable[[Path], Sequence[Path]]) -> Iterator[str]:
     yield str(path)
 
 
-def _find_example(model: "TaskModel", run: str, example: str, *, data: str | None, data_format: str | None) -> Example:
+def _find_example(model: "TaskModel", run: str, example: str, data: str | None, reading: Mapping[str, Any]) -> Example:
     from structattn.training.run_data import inherit_data_config, read_run_examples, read_to_show
 
     if data is None:
         return find_example(read_run_examples(run, task=model.task)[0], example, "the dev data")
-    return find_example(
-        read_to_show(model.task, data, inherit_data_config(run, data, format=data_format)), example, data
-    )
+    return find_example(read_to_show(model.task, data, inherit_data_config(run, data, **reading)), example, data)

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from structattn.cli.command_inputs import answering_others, check_at_least, check_inputs, resolve_source
+from structattn.cli.command_inputs import InputColumns, answering_others, check_at_least, check_inputs, resolve_source
 from structattn.data import Example
 from structattn.data.data_summary import ExampleCounts
 from structattn.errors import ConfigError, ParseError, StructAttnError
@@ -28,8 +28,7 @@ def command(
     format: str | None = None,
     parses: str | None = None,
     parser: str | None = None,
-    text_column: int | str | None = None,
-    id_column: int | str | None = None,
+    columns: InputColumns,
     texts: bool = False,
     batch_size: int = 64,
     truncate: bool = False,
@@ -47,9 +46,7 @@ def command(
         parses: a CoNLL-U file with trees for the sentences that have none.
         parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
             if a parser found the trees of its training data; none for no parser.
-        text_column: for tables and JSON: the column of texts, two separated by a comma for pairs; by default that of
-            the run's training data, or one of the usual names.
-        id_column: the column of ids; by default that of the run's training data, or one of the usual names.
+        columns: the columns of texts and ids.
         texts: repeat the texts of each example, under the key "texts".
         batch_size: examples per batch.
         truncate: cut texts to what the model can read, as far as its backbone has positions for their subwords.
@@ -63,8 +60,7 @@ def command(
     from structattn.training.models import load_task_model
 
     model = hardware.move(load_task_model(run, parser=parser, trust_code=trust_code))
-    columns = {"text_column": text_column, "id_column": id_column}
-    settings = inherit_data_config(run, data, labelled=False, format=format, parses=parses, **columns)
+    settings = inherit_data_config(run, data, labelled=False, format=format, parses=parses, **vars(columns))
     data_format, read = read_inputs(model, resolve_source(data), settings)
     counts = ExampleCounts(data, format=data_format, has_classes=False)
     shorten = model.shortened if truncate else model.task.limited

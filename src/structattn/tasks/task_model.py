@@ -3,7 +3,7 @@
 import copy
 import logging
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Protocol, runtime_checkable
@@ -13,6 +13,7 @@ from jaxtyping import Float
 from torch import Tensor
 
 from structattn.data import Example, PhraseTrees, Vocabulary
+from structattn.data.readers.python_objects import read_objects
 from structattn.data.saved_model import TREE_PARSER, SavedModel
 from structattn.encoders import SentenceEncoder, build
 from structattn.encoders.encoder_table import encoder_options
@@ -130,6 +131,7 @@ class TaskModel(SavedModel):
         find_trees: adds trees to sentences that have none, before they are encoded; saved with the model. ``None`` for
             a model that needs no trees, or was trained on trees that came with its data.
         calibration: the temperature and thresholds behind its answers; ``None`` if these are not classes.
+        reading: gives how the data of the run that the model was loaded from were read; ``None`` for other models.
         uses_pooling: whether the answer depends on the sentence vector, rather than on the states of words alone.
     """
 
@@ -139,6 +141,7 @@ class TaskModel(SavedModel):
     encoder: Any
     vocabulary: Vocabulary | None
     find_trees: TreeFinder | None = None
+    reading: Callable[[], Any] | None = None
     _is_warned = False
     calibration: Calibration | None = None
 
@@ -192,8 +195,8 @@ class TaskModel(SavedModel):
         """Answers, in the order of the examples. They do not depend on which examples share a batch.
 
         Args:
-            examples: examples, sentences, texts (which are split into words), or tuples of two for tasks on pairs; or
-                a batch.
+            examples: examples, sentences, texts (which are split into words), or tuples of two for tasks on pairs; rows
+                as mappings, or a data frame, with the columns of the run; or a batch.
             batch_size: examples per batch.
 
         Raises:
@@ -259,12 +262,12 @@ class TaskModel(SavedModel):
         """The distributions over trees that the encoder attends with, one for each side of a batch."""
         return [self.encoder.latent_trees(side) for side in batch.sides]
 
-    def to_examples(self, items: Sequence[Item], *, batch_size: int = 1) -> list[Example]:
+    def to_examples(self, items: Iterable[Any], *, batch_size: int | None = None) -> list[Example]:
         """What ``collate`` and ``predict`` take, as examples of the task: texts are split into words, long ones cut.
 
         Args:
-            items: examples, sentences, texts, or tuples of these.
-            batch_size: as ``predict`` was given it.
+            items: examples, sentences, texts, or tuples of these; rows or a data frame.
+            batch_size: as ``predict`` was given it; without one, the labels of rows are read.
 
         Raises:
             ConfigError: if the batch size is below 1, or a sentence is longer than the task allows.
@@ -273,8 +276,15 @@ class TaskModel(SavedModel):
         """
         if isinstance(items, str):
             raise TypeError(f"expected a list of examples, got one text; write predict([{items[:20]!r}])")
-        if batch_size < 1:
+        if batch_size is not None and batch_size < 1:
             raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
+        if not isinstance(items, list | tuple) or any(isinstance(item, Mapping) for item in items):
+            columns = {} if self.reading is None else self.reading().columns
+            target = "score" if self.task.is_regression else "class"
+            if batch_size is not None:
+                columns, target = {**columns, "label_column": None}, "none"
+            rows = read_objects(items, **columns, target=target, num_texts=self.task.arity)
+            items = self.task.prepare(rows, is_own_format=False)
         return [to_example(item, index, self.task) for index, item in enumerate(items)]
 
     def with_trees(self, examples: Sequence[Example]) -> list[Example]:
@@ -309,8 +319,10 @@ class TaskModel(SavedModel):
             batch = self.collate(batch)
         return self.loss_of(self(batch), batch)
 
-    def evaluate(self, examples: Sequence[Example], *, batch_size: int = 64) -> Evaluation:
-        """Predict, and measure the predictions against the answers of the examples."""
+    def evaluate(self, examples: Iterable[Any], *, batch_size: int = 64) -> Evaluation:
+        """Predict, and measure the predictions against the answers of the examples, rows or data frame."""
+        if not (isinstance(examples, Sequence) and all(isinstance(example, Example) for example in examples)):
+            examples = self.to_examples(examples)
         return self.measure(examples, self.predict(examples, batch_size=batch_size))
 
     def size_of(self, example: Example) -> int:

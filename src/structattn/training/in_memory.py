@@ -168,9 +168,10 @@ def _resolve_model(model: TaskModel | str | os.PathLike[str]) -> TaskModel:
 def _read_as(
     model: TaskModel | str | os.PathLike[str], data: Data, columns: Mapping[str, Any], *, labelled: bool = True
 ) -> DataConfig:
-    """How to read data for a model; one of a folder knows how the training data were read."""
+    """How to read data for a model; one of a run knows how the training data were read."""
     if not isinstance(model, str | os.PathLike):
-        return DataConfig(**columns)
+        trained = DataConfig() if model.reading is None else model.reading()
+        return inherit_data_config(trained, data, labelled=labelled, **columns)
     return inherit_data_config(model, data, labelled=labelled, **columns)
 
 

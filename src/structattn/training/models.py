@@ -1,5 +1,6 @@
 """Saved models of every kind, read from their folders."""
 
+import functools
 import os
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,6 +15,7 @@ from structattn.tables import Trust
 if TYPE_CHECKING:
     from structattn.parsing.missing_trees import MissingTrees
     from structattn.tasks import TaskModel
+    from structattn.training.run_config import DataConfig
 
 
 def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: Trust = False) -> Any:
@@ -50,6 +52,7 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
     model = read_model(folder, trust_code=trust_code)
     if hasattr(model, "find_trees"):
         model.find_trees = _tree_finder(find_model_folder(folder) / MODEL.config, parser, trust_code is True)
+        model.reading = functools.partial(_read_data_config, os.path.abspath(folder))
     return model
 
 
@@ -62,6 +65,12 @@ def load_task_model(
         raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it contains a {type(model).__name__}")
     task_model: TaskModel = model
     return task_model
+
+
+def _read_data_config(run: str) -> "DataConfig":
+    from structattn.training.run_data import read_data_config  # which only rows and files need
+
+    return read_data_config(run)
 
 
 def _tree_finder(file: Path, parser: str | None, trusted: bool) -> "MissingTrees | None":

@@ -25,13 +25,19 @@ _COLUMNS = ("text_column", "label_column", "id_column")
 _PAST = ("train", "limit", "sample", "test_size", "parses", "class_weights", "generated")
 
 
+def read_data_config(run: str | os.PathLike[str]) -> DataConfig:
+    """How a run read its data; the defaults for a folder that is not a run."""
+    config = RunFolder(run).config
+    return load_config(config).data if config.is_file() else DataConfig()
+
+
 def inherit_data_config(
-    run: str | os.PathLike[str], source: Data, *, labelled: bool = True, **changes: Any
+    run: str | os.PathLike[str] | DataConfig, source: Data, *, labelled: bool = True, **changes: Any
 ) -> DataConfig:
     """How to read data for the model of a run: as its training data, except for changes that are not ``None``.
 
     Args:
-        run: the run folder; another folder gives the defaults.
+        run: the run folder, or how it read its data; another folder gives the defaults.
         source: the data; a file whose name ends as that of the training data has the format that the run was told.
         labelled: whether they have labels; lines without look like those of another format.
         **changes: fields of ``DataConfig``; neither the run's own trees nor its own format are those of other data.
@@ -40,8 +46,7 @@ def inherit_data_config(
         >>> inherit_data_config("nowhere", "a.csv", text_column="review").columns
         {'text_column': 'review'}
     """
-    config = RunFolder(run).config
-    trained = load_config(config).data if config.is_file() else DataConfig()
+    trained = run if isinstance(run, DataConfig) else read_data_config(run)
     format = trained.format
     is_own = format is not None and (labelled or format in FORMATS.added() or ":" in format)
     is_similar = isinstance(source, str | os.PathLike) and _ending(source) == _ending(trained.train or "")
