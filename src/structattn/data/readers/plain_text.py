@@ -32,9 +32,7 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
         if target == "labels" and prefixed is not None:
             names = [name.removeprefix(_FASTTEXT) for name in prefixed[1].split()]
             sentence = make_sentence(line[prefixed.end() :], tokenised=tokenised)
-            yield Example((sentence,), parse_labels(names, location), id=str(count), line=number)
-            count += 1
-            continue
+            return Example((sentence,), parse_labels(names, location), id=str(count), line=number)
         label, *text = re.split(r"[ \t]", line, maxsplit=1)
         if not (label and text):
             raise location.error(f"expected 'label text', got {shown(line, width=40)}")
