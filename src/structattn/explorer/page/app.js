@@ -15,6 +15,8 @@ import { Trees } from "./tree_view.js";
 import { afterMove } from "./trees.js";
 import { liveHint, sentenceOf, sentenceOfAnswers } from "./wording.js";
 
+const SOON = 8; // milliseconds until the new tree is drawn without its answer
+
 /** What is shown, what was asked, and the views that draw it. */
 export class Explorer {
   /** @param {HTMLElement} element where to draw. @param {object} boot see the protocol. @param {Function} ask the host. */
@@ -172,8 +174,9 @@ export class Explorer {
     this.hand = this.stretch = null;
     this.box.setAttribute("aria-busy", "true");
     if (edit) this.say(edit.said);
+    // What a page carries is there at once, and drawn once; a server's answer is not waited for.
+    const early = setTimeout(() => this.painted && this.keepingFocus(() => this.trees.draw()), SOON);
     try {
-      if (this.painted) this.keepingFocus(() => this.trees.draw());
       const [now, before] = await Promise.all([
         this.replies.looks(next.models, next.sentences),
         this.replies.looks(next.models, next.before),
@@ -182,6 +185,8 @@ export class Explorer {
       this.paint(now, before, edit);
     } catch (error) {
       if (turn === this.turn) this.back(error);
+    } finally {
+      clearTimeout(early);
     }
     if (turn === this.turn) this.box.removeAttribute("aria-busy");
   }
@@ -214,13 +219,20 @@ export class Explorer {
 
   // Doing ...........................................................................................................
 
+  get models() {
+    return this.boot.models.filter(({ name }) => this.state.models.includes(name));
+  }
+
+  isRead(structure) {
+    return this.models.some(({ reads }) => reads?.includes(structure));
+  }
+
   /** Whether edits of a structure are answered: by a server, or by what the page carries about this item. */
   canEdit(structure) {
     if (this.live) return true;
     const edits = this.boot.items[this.state.item]?.edits;
-    const { models } = this.boot;
     const isAnswered = ({ name, reads }) => !reads.includes(structure) || edits[name]?.[structure];
-    return Boolean(edits) && models.filter(({ name }) => this.state.models.includes(name)).every(isAnswered);
+    return Boolean(edits) && this.models.every(isAnswered);
   }
 
   /** Say that only a live explorer can do this. */

@@ -14,7 +14,18 @@ export class Bar {
 
   draw() {
     const { app } = this;
-    if (isTyping(this.element)) return;
+    const { state, past, future } = app;
+    const texts = state.sentences.map(({ words }) => words);
+    const key = JSON.stringify([
+      state.item,
+      state.models,
+      texts,
+      app.canEdit("dependency"),
+      !past.length,
+      !future.length,
+    ]);
+    if (isTyping(this.element) || key === this.key) return;
+    this.key = key;
     this.element.replaceChildren(
       ...[
         this.items(),
@@ -130,17 +141,14 @@ export class Bar {
       hidden: true,
       onchange: async (event) => openState(app, await event.target.files[0].text()),
     });
-    return menu(
-      app,
-      "Share",
+    const saved = () => JSON.stringify(stateOf(app), null, 1);
+    return menu(app, "Share", () => [
       app.live && button("One file", () => exportPicture(app, "page", "html"), { title: "a page that opens anywhere" }),
-      button("Save state", () =>
-        save("structattn-state.json", "application/json", JSON.stringify(stateOf(app), null, 1)),
-      ),
+      button("Save state", () => save("structattn-state.json", "application/json", saved())),
       button("Open state…", () => file.click()),
       file,
       button("Copy link", () => copyLink(app)),
-    );
+    ]);
   }
 
   export() {
@@ -157,7 +165,7 @@ export class Bar {
           }),
         ),
       );
-    return menu(app, "Export", exportable(app).map(row));
+    return menu(app, "Export", () => exportable(app).map(row));
   }
 }
 
@@ -174,13 +182,13 @@ const isTyping = (element) =>
   element.getRootNode().activeElement?.matches?.("input[type=text]") &&
   element.contains(element.getRootNode().activeElement);
 
-function menu(app, name, ...children) {
-  const box = make(
-    "details",
-    { class: "menu" },
-    make("summary", { "data-key": name }, `${name} ▾`),
-    make("div", {}, ...children),
-  );
+/** A menu whose content is made anew when it is opened. */
+function menu(app, name, content) {
+  const list = make("div");
+  const box = make("details", { class: "menu" }, make("summary", { "data-key": name }, `${name} ▾`), list);
+  const fill = () => list.replaceChildren(...content().filter(Boolean));
+  fill();
+  box.firstChild.addEventListener("click", () => box.open || fill()); // before it opens, so that nothing jumps
   box.addEventListener("toggle", () => box.open && app.closeMenus(box));
   box.addEventListener("click", (event) => {
     if (event.target.tagName !== "BUTTON") return;

@@ -5,8 +5,15 @@ import { clamp } from "./numbers.js";
 
 const FRAME = 5; // cells below this many pixels have no frame
 
+const tiles = new Map();
+
 /** Diagonal lines over cells where attention is forbidden. */
 function hatch(context, colour) {
+  if (!tiles.has(colour)) tiles.set(colour, context.createPattern(tileOf(colour), "repeat"));
+  return tiles.get(colour);
+}
+
+function tileOf(colour) {
   const tile = document.createElement("canvas");
   tile.width = tile.height = 6;
   const pen = tile.getContext("2d");
@@ -15,12 +22,15 @@ function hatch(context, colour) {
   pen.beginPath();
   for (const offset of [-6, 0, 6]) (pen.moveTo(offset, 6), pen.lineTo(offset + 6, 0));
   pen.stroke();
-  return context.createPattern(tile, "repeat");
+  return tile;
 }
 
-/** A canvas of one pixel per cell; `paint(data)` fills in red, green, blue and opacity. */
+let scratch = null;
+
+/** A canvas of one pixel per cell, the same one each time; `paint(data)` fills in red, green, blue and opacity. */
 function pixels(rows, columns, paint) {
-  const canvas = document.createElement("canvas");
+  scratch ??= document.createElement("canvas");
+  const canvas = scratch;
   canvas.width = columns;
   canvas.height = rows;
   const context = canvas.getContext("2d");

@@ -57,7 +57,8 @@ export async function exportPicture(app, what, format, heads) {
 
 /** What a picture is compared with, as on the page: former arcs always, former weights where their change is shown. */
 const since = (app, what, heads) => {
-  const compared = app.isEdited && (what === "tree" || what === "page" || (what === "heads" && app.view.mode === "change"));
+  const compared =
+    app.isEdited && (what === "tree" || what === "page" || (what === "heads" && app.view.mode === "change"));
   const ofHeads = what === "heads" ? { scale: app.view.scale, heads: heads.map((head) => head.key) } : {};
   return { ...ofHeads, ...(compared ? { before: app.state.before } : {}) };
 };

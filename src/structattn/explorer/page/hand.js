@@ -76,7 +76,9 @@ export class Hand {
 
 /** The label of an answer, or the most probable one of several or of none. */
 export const likeliest = ({ label, probabilities }) =>
-  label in probabilities ? label : Object.keys(probabilities).reduce((a, b) => (probabilities[b] > probabilities[a] ? b : a));
+  label in probabilities
+    ? label
+    : Object.keys(probabilities).reduce((a, b) => (probabilities[b] > probabilities[a] ? b : a));
 
 /** The models whose answer can change with the dependency tree, and is one label or score. */
 export function readers(app) {

@@ -1,10 +1,11 @@
 /** Attention heads as matrices. */
 
-import { largest, paintHead, perLine, syntacticCells } from "./cells.js";
+import { largest, perLine, syntacticCells } from "./cells.js";
 import { Scale } from "./colours.js";
 import { UPRIGHT, button, isolated, make, segmented, textWidth } from "./elements.js";
 import { scaleEnds } from "./export.js";
 import { MOVED } from "./heads.js";
+import { MatrixView } from "./matrix_view.js";
 import { numberTable } from "./number_table.js";
 import { clamp, count, short } from "./numbers.js";
 import { liveHint } from "./wording.js";
@@ -25,8 +26,11 @@ export class Matrices {
   constructor(app) {
     this.app = app;
     this.element = make("section", { class: "heads", "aria-label": "attention heads" });
-    this.large = make("div");
-    this.frames = [];
+    this.figure = make("figure", { class: "chosen-head" });
+    this.numbers = make("div");
+    this.large = make("div", {}, this.figure, this.numbers);
+    this.framed = [];
+    this.panels = new Map();
   }
 
   get attention() {
@@ -53,28 +57,56 @@ export class Matrices {
 
   draw() {
     const { app } = this;
-    this.frames = [];
     const chosen = this.chosen();
     const hasAnswersOnly = app.now?.some(({ look }) => look.answersOnly);
     this.element.hidden = !chosen && !hasAnswersOnly;
     this.large.hidden = !chosen;
-    if (!chosen)
+    if (!chosen) {
+      this.key = null;
+      this.framed = [];
       return this.element.replaceChildren(
         make("p", { class: "soft" }, "For this edit the page has the prediction alone. ", liveHint(app.boot)),
       );
+    }
     const lists = this.shown;
     const change = app.view.mode === "change" && app.isEdited;
     const scale = new Scale(largest(lists.flat(), change), change, app.theme);
     const width = app.widthOf(this.element) || 600;
     const perRow = app.view.scale === "row";
     const options = { scale, change, perRow, theme: app.theme, sentences: app.state.sentences, chosen: chosen.key };
-    this.element.replaceChildren(this.controls(), this.legend(scale, change), this.columns(lists, width, options));
+    this.arrange(lists, width, options);
     const names = Math.min(130, Math.max(...chosen.rows.map((unit) => textWidth(unit.text, 12))));
     const inside = app.widthOf(app.box);
     const beside = inside > 760 ? 302 : 0; // the prediction
     const room = clamp(inside - beside - names - 20, 120, LARGEST);
-    const large = this.enlarged(chosen, { ...options, room });
-    this.large.replaceChildren(large, ...(app.view.numbers ? [numberTable(app, chosen, change)] : []));
+    this.enlarge(chosen, { ...options, room });
+    this.numbers.replaceChildren(...(app.view.numbers ? [numberTable(app, chosen, change)] : []));
+    this.framed = [...lists.flat().map((head) => this.panels.get(head.key).view), this.enlarged];
+  }
+
+  /** Controls, legend and heads: what is the same but for its numbers changes in place. */
+  arrange(lists, width, { scale, change, ...options }) {
+    const { app } = this;
+    const { head: _, ...view } = app.view;
+    const keys = lists.map((heads) => heads.map(({ key, title, allowed }) => [key, title, Boolean(allowed)]));
+    const byToken = app.now.map(({ look }) => [look.model, look.maps.some((map) => map.words)]);
+    const framed = app.state.sentences.map(({ heads }) => Boolean(heads));
+    const key = JSON.stringify([view, app.isEdited, keys, byToken, framed, width]);
+    if (key === this.key)
+      for (const head of lists.flat()) this.panels.get(head.key).update(head, { scale, change, ...options });
+    else {
+      this.panels.clear();
+      this.legend = make("div");
+      this.element.replaceChildren(
+        this.controls(),
+        this.legend,
+        this.columns(lists, width, { scale, change, ...options }),
+      );
+    }
+    this.key = key;
+    const legendKey = JSON.stringify([scale.limit, change, options.theme]);
+    if (legendKey !== this.legend.dataset.key) this.legend.replaceChildren(this.legendOf(scale, change));
+    this.legend.dataset.key = legendKey;
   }
 
   /** The heads of each model, two models side by side. */
@@ -165,7 +197,7 @@ export class Matrices {
     return make("label", {}, make("span", { class: "soft" }, "Module "), make("select", { onchange: choose }, options));
   }
 
-  legend(scale, change) {
+  legendOf(scale, change) {
     const bar = make("span", { class: "ramp", role: "img", "aria-label": "colour scale" });
     const stops = Array.from({ length: 17 }, (_, i) =>
       scale.css(change ? ((i - 8) / 8) * scale.limit : (i / 16) * scale.limit),
@@ -186,137 +218,73 @@ export class Matrices {
     );
   }
 
+  /** A small matrix with the name of its head, which changes in place. */
   panel(head, options) {
     const { app } = this;
-    const canvas = make("canvas", {
-      role: "img",
-      "aria-label": `${head.title}: ${count(head.rows.length, "row")}, moved by ${short(head.moved)}`,
+    const view = new MatrixView(app);
+    const moves = make("span", { class: "number" });
+    const title = button([isolated(head.title), moves], () => app.change({ head: head.key }), {
+      class: "title",
+      "data-key": head.key,
     });
-    paintHead(canvas, head, options);
-    const chosen = options.chosen === head.key;
-    const hasMoved = head.moved > MOVED;
-    const title = button(
-      [isolated(head.title), hasMoved ? make("span", { class: "number" }, short(head.moved)) : ""],
-      () => app.change({ head: head.key }),
-      { class: "title", "aria-pressed": String(chosen), "data-key": head.key },
-    );
-    const echo = make("p", { class: "echo" });
-    const box = this.framed(head, canvas, echo);
-    const figure = make(
-      "figure",
-      { class: `head${chosen ? " chosen" : ""}${hasMoved ? " moved" : ""}` },
-      title,
-      box,
-      echo,
-    );
+    const figure = make("figure", { class: "head" }, title, view.box, view.echo);
     figure.style.width = `${Math.ceil(options.room) + 4}px`;
+    const update = (shown, given) => {
+      const chosen = given.chosen === shown.key;
+      const hasMoved = shown.moved > MOVED;
+      view.update(
+        shown,
+        { ...given, room: options.room },
+        `${shown.title}: ${count(shown.rows.length, "row")}, moved by ${short(shown.moved)}`,
+      );
+      moves.textContent = hasMoved ? short(shown.moved) : "";
+      title.setAttribute("aria-pressed", String(chosen));
+      figure.classList.toggle("chosen", chosen);
+      figure.classList.toggle("moved", hasMoved);
+    };
+    update(head, options);
+    this.panels.set(head.key, { view, update });
     return figure;
   }
 
-  /** The canvas with a frame around the row that is looked at; it shows the value of the cell under the pointer. */
-  framed(head, canvas, echo) {
-    const frame = make("div", { class: "frame", hidden: true });
-    const box = make("div", { class: "matrix" }, canvas, frame);
-    box.style.width = canvas.style.width;
-    this.frames.push({ head, frame });
-    const at = (event) => {
-      const { left, top, width, height } = canvas.getBoundingClientRect();
-      const column = Math.floor(((event.clientX - left) / width) * head.columns.length);
-      const row = Math.floor(((event.clientY - top) / height) * head.rows.length);
-      return row >= 0 && column >= 0 && row < head.rows.length && column < head.columns.length ? [row, column] : null;
-    };
-    canvas.addEventListener("pointermove", (event) => {
-      const place = at(event);
-      if (!place) return;
-      const [row, column] = place;
-      const [from, to] = [head.rows[row], head.columns[column]];
-      echo.replaceChildren(...cellSaid(head, row, column));
-      this.app.keyWord = to.word === null ? null : [to.sentence, to.word];
-      this.app.hover = from.word === null ? null : [from.sentence, from.word];
-      this.app.mark();
-    });
-    canvas.addEventListener("pointerleave", () => {
-      echo.replaceChildren();
-      this.app.keyWord = null;
-      this.app.hover = null;
-      this.app.mark();
-    });
-    canvas.addEventListener("click", () => this.app.change({ head: head.key }));
-    return box;
-  }
-
   /** The chosen head with its rows and columns named. */
-  enlarged(head, options) {
-    const canvas = make("canvas", { role: "img", "aria-label": `${head.title}, large` });
-    const cell = paintHead(canvas, head, options);
-    const echo = make("p", { class: "echo" });
+  enlarge(head, options) {
+    const name = this.app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title;
+    const key = JSON.stringify([name, head.rows, head.columns, options.room, globalThis.devicePixelRatio]);
+    if (key !== this.figure.dataset.key) this.enlarged = new MatrixView(this.app);
+    const cell = this.enlarged.update(head, options, `${head.title}, large`);
+    if (key === this.figure.dataset.key) return;
+    this.figure.dataset.key = key;
     const named = cell >= 11;
     const names = (units, side) =>
       make(
         "div",
         { class: side, "aria-hidden": "true" },
         units.map((unit) => {
-          const name = isolated(unit.text || "∅", { title: unit.text });
-          name.classList.toggle("upright", UPRIGHT.test(unit.text));
-          name.style[side === "row-names" ? "height" : "width"] = `${cell}px`;
-          name.style.lineHeight = `${cell}px`;
-          name.style.fontSize = `${Math.min(12, cell * 0.85)}px`;
-          return name;
+          const label = isolated(unit.text || "∅", { title: unit.text });
+          label.classList.toggle("upright", UPRIGHT.test(unit.text));
+          label.style[side === "row-names" ? "height" : "width"] = `${cell}px`;
+          label.style.lineHeight = `${cell}px`;
+          label.style.fontSize = `${Math.min(12, cell * 0.85)}px`;
+          return label;
         }),
       );
-    const box = this.framed(head, canvas, echo);
-    const body = make(
-      "div",
-      { class: "large" },
-      make("span"),
-      ...(named ? [names(head.columns, "column-names"), names(head.rows, "row-names")] : [make("span"), make("span")]),
-      box,
-    );
-    const models = this.app.state.models.length > 1 ? `${head.model} · ` : "";
-    return make(
-      "figure",
-      { class: "chosen-head" },
+    const axes = named
+      ? [names(head.columns, "column-names"), names(head.rows, "row-names")]
+      : [make("span"), make("span")];
+    this.figure.replaceChildren(
       make(
         "figcaption",
         {},
-        make("strong", {}, isolated(`${models}${head.title}`)),
+        make("strong", {}, isolated(name)),
         named ? null : make("span", { class: "soft" }, " words on hover"),
       ),
-      body,
-      echo,
+      make("div", { class: "large" }, make("span"), ...axes, this.enlarged.box),
+      this.enlarged.echo,
     );
   }
 
-  /** Move the frames to the row that is looked at. */
   mark() {
-    const { spot } = this.app;
-    for (const { head, frame } of this.frames) {
-      const rows = spot
-        ? head.rows
-            .map((unit, i) => [unit, i])
-            .filter(([unit]) => unit.sentence === spot[0] && unit.word === spot[1])
-            .map(([, i]) => i)
-        : [];
-      frame.hidden = !rows.length;
-      const share = (number) => `${(100 * number) / head.rows.length}%`;
-      if (rows.length)
-        Object.assign(frame.style, { top: share(rows[0]), height: share(rows.at(-1) - rows[0] + 1) });
-    }
+    for (const view of this.framed) view.mark();
   }
-}
-
-/** "behind → child: .132, before .120", or that it is not allowed. */
-function cellSaid(head, row, column) {
-  const place = row * head.columns.length + column;
-  const forbidden = head.allowed && !head.allowed[place];
-  const before =
-    head.before && Math.abs(head.before[place] - head.values[place]) >= 5e-4
-      ? `, before ${short(head.before[place])}`
-      : "";
-  return [
-    isolated(head.rows[row].text),
-    " → ",
-    isolated(head.columns[column].text),
-    `: ${forbidden ? "not allowed" : short(head.values[place]) + before}`,
-  ];
 }

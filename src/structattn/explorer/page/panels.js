@@ -63,7 +63,7 @@ export class Answers {
       bar.append(tick);
     }
     return [
-      make(first ? "strong" : "span", { class: "class" }, isolated(label)),
+      make(first ? "strong" : "span", { class: /\S{13}/.test(label) ? "class long" : "class" }, isolated(label)),
       bar,
       make("span", { class: "number" }, `${(100 * share).toFixed(1)}%`),
       make("span", { class: "number soft" }, changed ? difference(share - before, false) : ""),

@@ -136,7 +136,7 @@ export class Prompt {
     else if (app.canEdit("dependency")) {
       say(
         "Drag an arc by either end, or press a head, then its dependent.",
-        app.canEdit("constituency") ? " Shift selects several words for a phrase." : "",
+        app.isRead("constituency") && app.canEdit("constituency") ? " Shift selects several words for a phrase." : "",
       );
       if (app.flips?.canPlay)
         this.element.prepend(

@@ -50,7 +50,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .verdict{font-size:20px;margin:2px 0 10px;background:var(--paper)}
 .verdict p{margin:0}
 .verdict .flipped strong{color:var(--edit)}
-.completion{position:absolute;inset-inline-start:calc(100% + 6px);top:2px;padding:3px 8px;border:1.5px dashed var(--accent);border-radius:6px;color:var(--accent);white-space:nowrap}
+.completion{position:absolute;top:2px;padding:3px 8px;border:1.5px dashed var(--accent);border-radius:6px;color:var(--accent);white-space:nowrap}
 .primary{background:var(--accent);border-color:var(--accent);color:var(--paper);font-weight:700;padding:5px 14px}
 .card{border:1px solid var(--rule);border-radius:8px;padding:10px 12px;background:var(--paper)}
 .scroll{overflow-x:auto;padding:2px 14px;
@@ -59,6 +59,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .arcs{display:block;overflow:visible;user-select:none;font-family:${FONT}}
 .grip{pointer-events:stroke;cursor:grab;touch-action:none}
 .arcs text{pointer-events:none}
+.arc.lifted{opacity:.35}
 .arc:has(.grip:hover)>path:first-child{stroke-width:2.6}
 .words{position:relative;height:34px;user-select:none}
 .word{position:absolute;top:2px;height:30px;padding:0;font-size:15px;border-color:transparent;white-space:nowrap;touch-action:pan-x pan-y}
@@ -79,7 +80,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .bars-note{font-size:12px;color:var(--soft);min-height:18px}
 .brackets{position:relative;margin-top:6px}
 .phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:hidden;background:var(--chip);border-radius:5px}
-.notes{display:flex;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}
+.notes{display:flex;margin-top:8px;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}
 .chip{background:var(--chip);border-radius:999px;padding:2px 10px;font-size:13px}
 .doubtful{outline:1px dashed var(--error)}
 .doubtful::before{content:"⚠ "}
@@ -88,8 +89,10 @@ aside{display:flex;flex-direction:column;gap:12px}
 .status{min-height:22px;font-weight:700;overflow-wrap:anywhere}
 .status.error{color:var(--error)}
 .status.error::before{content:"⚠ "}
-.classes{display:grid;grid-template-columns:fit-content(38%) minmax(32px,1fr) auto auto;gap:4px 8px;align-items:center}
-.classes>*{overflow-wrap:anywhere}
+.answers{display:grid;grid-template-columns:fit-content(38%) minmax(32px,1fr) auto auto;column-gap:8px}
+.answers>*{grid-column:1/-1}
+.classes{display:grid;grid-template-columns:subgrid;row-gap:4px;align-items:center}
+.class.long{overflow-wrap:anywhere}
 .bar-box{position:relative;height:14px;background:var(--chip);border-radius:3px;forced-color-adjust:none}
 .bar-box i{position:absolute;inset-block:0;inset-inline-start:0;background:var(--accent);border-radius:3px}
 .bar-box b{position:absolute;inset-block:-3px;width:2px;background:var(--ink)}

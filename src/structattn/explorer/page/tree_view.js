@@ -32,6 +32,7 @@ export class Trees {
     const focused = active?.dataset.word !== undefined && this.lines.contains(active);
     this.buttons = [];
     this.outcomes = [];
+    this.arcs = [];
     // The boxes stay, and so does how far each is scrolled: setting that would lay out the page.
     app.state.sentences.forEach((sentence, number) => {
       const box = this.lines.children[number] ?? this.lines.appendChild(make("div", { class: "scroll" }));
@@ -67,7 +68,7 @@ export class Trees {
         viewBox: `0 ${-laid.height} ${Math.max(width, 1)} ${laid.height}`,
         "aria-hidden": "true",
       },
-      this.gripping(laid.paths, drawArcs(laid, ink)),
+      this.gripping(number, laid.paths, drawArcs(laid, ink)),
     );
     const words = make(
       "div",
@@ -82,8 +83,7 @@ export class Trees {
     this.outcomes[number] = outcomeRows(app, centres);
     const bars = influenceBars(app, number, centres, widths);
     const rename = (phrase) => this.prompt.askRename(number, phrase);
-    const completion = this.completion(number);
-    if (completion) words.append(completion);
+    const room = this.complete(number, words, width);
     const inner = make(
       "div",
       { class: "line", dir: "ltr" },
@@ -93,30 +93,35 @@ export class Trees {
       bars,
       brackets(sentence, centres, widths, rename),
     );
-    inner.style.width = `${width}px`;
+    inner.style.width = `${width + room}px`;
     this.listenToDrags({ number, centres, inner }, laid.paths);
     return inner;
   }
 
   /** The elements of arcs, each with a wide line to grab it by. */
-  gripping(paths, elements) {
+  gripping(number, paths, elements) {
     if (!this.app.canEdit("dependency")) return elements;
     paths.forEach(({ arc, d }, i) => {
       if (arc.dashed) return;
       const grip = drawn("path", { class: "grip", d, fill: "none", stroke: "transparent", "stroke-width": 13 });
       grip.dataset.arc = i;
       elements[i].append(grip);
+      this.arcs.push({ number, arc, element: elements[i] });
     });
     return elements;
   }
 
-  /** The word that the first model would go on with, in the empty place after the sentence. */
-  completion(number) {
+  /** Add the word that the first model would go on with, in the empty place after the sentence; returns its room. */
+  complete(number, words, width) {
     const { boot, state, now } = this.app;
     const completions = boot.items[state.item]?.completions;
     const next = now && completions?.[now[0].look.answer?.label];
-    if (!next || number !== state.sentences.length - 1) return null;
-    return make("span", { class: "completion", title: `what ${now[0].look.model} would go on with` }, isolated(next));
+    if (!next || number !== state.sentences.length - 1) return 0;
+    const title = `what ${now[0].look.model} would go on with`;
+    const element = make("span", { class: "completion", title }, isolated(next));
+    element.style.insetInlineStart = `${width + 6}px`;
+    words.append(element);
+    return 32 + Math.max(...Object.values(completions).map((text) => textWidth(text, WORD))); // the same for each
   }
 
   word(sentence, number, i, left, width) {
@@ -306,7 +311,7 @@ export class Trees {
   mark() {
     const { app } = this;
     const head = app.matrices.chosen();
-    const row = head && app.spot ? rowOf(head, app.spot) : null;
+    const row = head && app.spot && !app.hand ? rowOf(head, app.spot) : null; // else shades hide what is grey
     const scale = new Scale(row ? Math.max(...row.values()) : 1, false, app.theme);
     this.buttons.forEach((line, number) =>
       line.forEach((element, i) => {
@@ -317,15 +322,28 @@ export class Trees {
         element.classList.toggle("spot", at(app.spot));
         const hand = app.hand?.number === number ? app.hand : null;
         element.classList.toggle("hand", hand?.word === i);
-        element.classList.toggle("off", Boolean(hand) && hand.word !== i && !hand.moves[i]);
-        element.setAttribute("aria-label", hand && hand.word !== i ? `${element.named}, ${hand.said(i)}` : element.named);
+        const isOff = Boolean(hand) && hand.word !== i && !hand.moves[i];
+        element.classList.toggle("off", isOff);
+        element.setAttribute("aria-disabled", String(isOff));
+        element.setAttribute(
+          "aria-label",
+          hand && hand.word !== i ? `${element.named}, ${hand.said(i)}` : element.named,
+        );
         element.classList.toggle("key", at(app.keyWord));
         const { stretch: chosen } = app;
         element.classList.toggle("chosen", chosen?.number === number && chosen.start <= i && i < chosen.end);
         element.setAttribute("aria-pressed", String(at(app.view.pinned)));
       }),
     );
+    for (const { number, arc, element } of this.arcs)
+      element.classList.toggle("lifted", isLifted(app.hand, number, arc));
     this.outcomes.forEach((rows, number) => rows.mark(app.hand?.number === number ? app.hand : null));
     this.prompt.outcome();
   }
 }
+
+/** Whether an arc is the one in hand, whose upper end or whose root moves. */
+const isLifted = (hand, number, arc) =>
+  hand?.number === number &&
+  hand.end !== "dependent" &&
+  (hand.word === null ? arc.from === null : arc.to === hand.word);

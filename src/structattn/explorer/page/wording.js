@@ -114,9 +114,7 @@ export const liveHint = ({ command }) => `For a live explorer run: ${command ?? 
 export function carriedNote(app) {
   if (app.live) return "";
   const edits = Object.values(app.boot.items[app.state.item]?.edits ?? {}).flatMap((record) => Object.values(record));
-  const isRead = (structure) =>
-    app.boot.models.some(({ name, reads }) => app.state.models.includes(name) && reads.includes(structure));
-  if (["dependency", "constituency"].some((structure) => isRead(structure) && !app.canEdit(structure)))
+  if (["dependency", "constituency"].some((structure) => app.isRead(structure) && !app.canEdit(structure)))
     return `This page has no answers to edits of this sentence. ${liveHint(app.boot)}`;
   const pairs = edits.some((record) => record.pairs) ? ", and the predictions of two" : "";
   const looks = edits.some((record) => !record.looks) ? "the predictions" : "the answers";
