@@ -23,6 +23,10 @@ NEXT = (
 )
 
 
+def batched(sentence):
+    return sa.collate([sentence], sa.Vocabulary([]))
+
+
 def normalised(targets):
     return targets / targets.sum(-1, keepdim=True).clamp(min=1e-9)
 
@@ -34,7 +38,7 @@ def planted(kind="llama", priors=None, **options):
 
 def test_targets_of_the_next_word_by_hand():
     """The beginning and the end hang on the root; row by row, the word that is predicted."""
-    (targets,) = normalised(planted(priors={(0, 1): DependencyDistance()}).targets([with_boundaries(SENTENCE)]))
+    (targets,) = normalised(planted(priors={(0, 1): DependencyDistance()}).targets(batched(with_boundaries(SENTENCE))))
     assert targets[0, 0].abs().sum() == 0, "nothing comes before the beginning"
     for row, text in zip(targets[0, 1:], NEXT, strict=True):
         expected = [float(number) for number in text.split()]
@@ -43,17 +47,17 @@ def test_targets_of_the_next_word_by_hand():
 
 def test_targets_of_the_words_themselves_by_hand():
     causal = planted(priors={(0, 1): DependencyDistance()}, align="own")
-    targets = normalised(causal.targets([SENTENCE]))[0, 0]
+    targets = normalised(causal.targets(batched(SENTENCE)))[0, 0]
     assert targets[3, :4].tolist() == pytest.approx([0.072329, 0.196612, 0.196612, 0.534447], abs=1e-6)
     assert targets[4].tolist() == pytest.approx([0.080159, 0.217895, 0.029489, 0.080159, 0.592299], abs=1e-6)
     strict = {(0, 1): DependencyDistance() + sa.priors.NotSelf()}
     both = plant(tiny("bert"), strict, tokenizer=minilm_tokenizer(), align="own")
-    targets = normalised(both.targets([SENTENCE]))[0, 0]
+    targets = normalised(both.targets(batched(SENTENCE)))[0, 0]
     assert targets[3].tolist() == pytest.approx([0.134471, 0.365529, 0.365529, 0.0, 0.134471], abs=1e-6)
 
 
 def test_divergence_from_uniform_attention_by_hand():
-    targets = planted(priors={(0, 1): DependencyDistance()}).targets([with_boundaries(SENTENCE)])
+    targets = planted(priors={(0, 1): DependencyDistance()}).targets(batched(with_boundaries(SENTENCE)))
     pairs = visible_pairs(torch.ones(1, 7, dtype=torch.bool), align="next", is_causal=True)
     loss = relation_loss(torch.zeros(1, 1, 7, 7), targets, pairs, objective="kl", reduction="pairs")
     assert loss.item() == pytest.approx(0.195359, abs=1e-6)
@@ -81,7 +85,7 @@ def test_the_divergence_is_that_of_the_weights_summed_over_subwords(kind, align)
             words = with_boundaries(text)
         weights = eager(input_ids=torch.tensor([ids]), output_attentions=True).attentions
         weights = [layer.detach() for layer in weights]
-        targets = normalised(model.targets([words]))[0]
+        targets = normalised(model.targets(batched(words)))[0]
         for index, (layer, head) in enumerate(model.heads):
             for word in range(len(words)):
                 queries = [place - (align == "next") for place, owner in enumerate(owners) if owner == word]
@@ -195,7 +199,7 @@ def test_sentences_with_boundaries():
         (
             lambda: planted()([sa.Sentence(WORDS * 30, dependency=sa.DependencyTree([0] * 150))]),
             ConfigError,
-            "expected texts of at most 96 subwords",
+            "subwords with its beginning and end, expected at most 96",
         ),
     ],
 )

@@ -14,6 +14,7 @@ from structattn.tasks import METRICS, metric
 LABELS = ["a", "b", "c"]
 FORMULAS = ["1 + 2", "( 1 + 2 ) * 3", "1 + ( 2 * ( 3 + 4 ) )"]
 TAGS = ["O", "B-NP", "B-VP"]
+BITS = ["1.5", "2.25 0.5 1", "3"]
 
 
 @pytest.mark.parametrize(
@@ -94,7 +95,12 @@ def test_weights_are_repetitions(name: str) -> None:
     found = metric(name)
     generator = np.random.default_rng(0)
     gold, predicted = (
-        (generator.normal(size=20).round(1) if found.is_numeric else generator.choice(LABELS, 20)) for _ in range(2)
+        (
+            generator.normal(size=20).round(1)
+            if found.is_numeric
+            else generator.choice(BITS if name == "word_perplexity" else LABELS, 20)
+        )
+        for _ in range(2)
     )
     counts = generator.integers(0, 4, size=(30, 20)).astype(float)
     values = found.values(gold, predicted, weights=counts)
@@ -109,6 +115,7 @@ def test_systems_are_measured_together_as_each_alone(name: str) -> None:
     found = metric(name)
     generator = np.random.default_rng(1)
     known = TAGS if name in ("attachment", "span_f1", "tag_accuracy") else FORMULAS
+    known = BITS if name == "word_perplexity" else known
     gold, *systems = (
         generator.normal(size=20).round(1) if found.is_numeric else generator.choice(some, 20)
         for some in (known, known[:2], known, known[1:])
@@ -128,6 +135,11 @@ def test_metrics_refuse_what_cannot_be_measured(name: str) -> None:
         metric(name).value(value, value * 2)
     with pytest.raises(ValueError, match="at least one example, got none"):
         metric(name).value([], [])
+
+
+def test_surprisal_that_is_no_number_is_refused() -> None:
+    with pytest.raises(ValueError, match="word_perplexity: expected the bits of each word as an answer"):
+        metric("word_perplexity").value(["a b"], ["1.5 b"])
 
 
 def test_unknown_metric_names_the_known_ones() -> None:

@@ -24,7 +24,7 @@ from structattn.backbones import (
     HydraModelForTokenClassification,
     add_heads,
 )
-from structattn.data import Vocabulary
+from structattn.data import Example, Vocabulary
 from structattn.data.model_config import FORMAT_VERSION
 from structattn.data.model_folder import MODEL_KINDS
 from structattn.data.saved_model import SavedModel
@@ -50,6 +50,7 @@ from structattn.tasks import (
     model_class,
 )
 from structattn.tasks.answering import measure_texts, num_words
+from structattn.tasks.language_model import LanguageModel
 from structattn.tasks.task_table import ModelKind
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 
@@ -258,6 +259,11 @@ SAVED: dict[str, Callable[[], SavedModel]] = {
     ),
     "tagging": lambda: TaggingModel(
         sa.encoders.build("bilstm", vocab_size=8, dim=4), get_task("tagging"), "AB", vocabulary=Vocabulary(WORDS)
+    ),
+    "language_model": lambda: LanguageModel.from_examples(
+        get_task("language_model"),
+        ModelConfig("causal", {"config": {"model_type": "gpt2", "n_layer": 1, "n_embd": 8, "n_head": 2}}),
+        [Example("two kids wash")],
     ),
     "parser": small_parser,
     "hydra_sequence_classification": lambda: small_hydra(HydraModelForSequenceClassification, 2),

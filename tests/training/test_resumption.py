@@ -29,6 +29,12 @@ KINDS: Mapping[str, tuple[str, ...]] = {
         *("--encoder.hidden", "6", "--encoder.num_layers", "1", "--optimization.epochs", "3"),
         *("--optimization.batch_size", "8"),
     ),
+    "language model": (
+        *("train", "--task", "language_model", "--encoder", "causal", "--data.train", "trees.conllu"),
+        *("--options.config.model_type", "gpt2", "--options.config.n_layer", "1", "--options.config.n_embd", "8"),
+        *("--options.config.n_head", "2", "--options.num_subwords", "60", "--options.planting.weight", "1"),
+        *("--optimization.epochs", "3", "--optimization.batch_size", "8"),
+    ),
     "heads": (
         *("hydra", "pretrain", "trees.conllu", "--backbone", "backbone", "--heads.relation", "head arc head arc"),
         *("--optimization.epochs", "3", "--optimization.batch_size", "8", "--optimization.patience", "3"),
@@ -81,7 +87,7 @@ def whole(place: Path) -> Callable[[str], Path]:
         *(("task", moment) for moment in MOMENTS),
         ("parser", "after"),
         # These read a backbone, which takes long to import; test_questions interrupts a run in this process.
-        *(pytest.param(kind, "after", marks=pytest.mark.slow) for kind in ("questions", "heads")),
+        *(pytest.param(kind, "after", marks=pytest.mark.slow) for kind in ("questions", "heads", "language model")),
     ],
 )
 def test_a_killed_run_goes_on_to_the_same_bits(

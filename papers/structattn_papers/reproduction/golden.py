@@ -116,7 +116,7 @@ def same_output(first: Sequence[float] | None, second: Sequence[float] | None) -
 def _of_training(row: Row, measure: Measure[_Value]) -> _Value:
     config = row.config()
     data, embedder = config["data"], config["embedder"]
-    has_encoder = get_task(config["task"]).answer != "facts"
+    has_encoder = get_task(config["task"]).answer not in ("facts", "words")
     is_backbone = embedder.get("name") == "backbone" or (has_encoder and needs_backbone(config["encoder"]))
     made_of = {name: config[name] for name in ("encoder", "options", "classifier", "decoder")}
     made_of["embedder"] = {"dim": DIM} if data["vectors"] is not None and not is_backbone else embedder

@@ -21,6 +21,7 @@ COMMANDS: Mapping[str, str | None] = {
     "parser train": "structattn.training.parser_config:ParserConfig",
     "hydra pretrain": "structattn.training.heads_config:PretrainingConfig",
     "squad": "structattn_papers.questions.questions_config:QuestionRun",
+    "pairs": "structattn_papers.minimal_pairs:PairsRun",
     "sweep": "structattn.training.run_config:RunConfig",
     "parse": None,
 }

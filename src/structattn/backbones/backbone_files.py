@@ -15,7 +15,8 @@ from structattn.errors import ConfigError, ParseError, StructAttnError, require,
 from structattn.files.json_yaml import check_counts
 
 # A folder may come from anyone, so code that it contains or names is never run.
-_DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
+DISK_ONLY: Mapping[str, bool] = {"local_files_only": True, "trust_remote_code": False}
+_PARAMETERS = ("*.safetensors*", "*.bin*")
 
 
 def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") -> tuple[nn.Module, Any]:
@@ -44,7 +45,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
     transformers = require("transformers", "train")
     check_backbone(folder)
     config, tokenizer = read_backbone_config(folder), read_backbone_tokenizer(folder)
-    auto, files = getattr(transformers, reader), _list_files(folder, "*.safetensors*", "*.bin*")
+    auto, files = getattr(transformers, reader), _list_files(folder, *_PARAMETERS)
     # Without memory where parameters are read, only to see that the configuration is that of a model.
     device = torch.device("meta") if files else contextlib.nullcontext()
     with _naming(Path(folder) / MODEL.config, "a model"), device:
@@ -52,7 +53,7 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
     if files:
         with _naming(_join(folder, files), f"the parameters of the model in {MODEL.config}"):
             model, report = auto.from_pretrained(
-                folder, config=config, dtype=torch.float32, **_DISK_ONLY, weights_only=True, output_loading_info=True
+                folder, config=config, dtype=torch.float32, **DISK_ONLY, weights_only=True, output_loading_info=True
             )
         # A pooler and what a reader puts on top may be new; a layer of the backbone may not.
         missing = sorted(name for name in report["missing_keys"] if not name.startswith("pooler."))
@@ -64,13 +65,18 @@ def load_backbone(folder: str | os.PathLike[str], *, reader: str = "AutoModel") 
     return model.eval(), tokenizer
 
 
+def has_parameters(folder: str | os.PathLike[str]) -> bool:
+    """Whether a folder has the parameters of its model, which is otherwise made afresh."""
+    return bool(_list_files(folder, *_PARAMETERS))
+
+
 def read_backbone_config(folder: str | os.PathLike[str]) -> Any:
     """The configuration of a Hugging Face folder, from the disk only. Code that it names is never run."""
     transformers, file = require("transformers", "train"), Path(folder) / MODEL.config
     written = _read_json(file)
     check_counts(written, file)
     with _naming(file, "the configuration of a model"):
-        config = transformers.AutoConfig.from_pretrained(folder, **_DISK_ONLY)
+        config = transformers.AutoConfig.from_pretrained(folder, **DISK_ONLY)
     check_counts(config.to_dict(), file)
     parts = (config, *(getattr(config, name) for name in config.sub_configs))
     for kind in ("attn_implementation", "experts_implementation"):
@@ -97,7 +103,7 @@ def read_backbone_tokenizer(folder: str | os.PathLike[str]) -> Any:
     if not set(files) - {"tokenizer_config.json", "special_tokens_map.json"}:
         raise _without_tokenizer(folder, "has no tokenizer")
     with _naming(_join(folder, files), "a tokenizer"):
-        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **_DISK_ONLY)
+        tokenizer = transformers.AutoTokenizer.from_pretrained(folder, **DISK_ONLY)
         tokenizer("a", "b", verbose=False)
         num_words = len(tokenizer) - len(set(tokenizer.all_special_ids))
     if num_words < 2:  # T5's has a mark for blanks even so

@@ -28,7 +28,7 @@ def inject(
     priors: Prior | Sequence[str | Prior | None] | str,
     layers: Sequence[int] | None = None,
     *,
-    alpha: float | int = 1.0,
+    alpha: float | int | Literal["alibi"] = 1.0,
     learnable_alpha: bool = False,
     missing_trees: Literal["error", "none", "word"] = "error",
     trees: Literal["prompt"] | None = None,
@@ -42,7 +42,7 @@ def inject(
         priors: one entry per head: a name such as ``"forward/word"``, ``"dependency"`` or ``"none"``, a prior, or
             ``None``; or one prior for all heads.
         layers: which layers, from 0, negative ones from the end; all if ``None``.
-        alpha: weight of distances given by name.
+        alpha: weight of distances given by name; ``"alibi"`` gives every head its own, as in ``heads_prior``.
         learnable_alpha: whether ``alpha`` is the initial value of a learnt weight for each head.
         missing_trees: what a distance in a tree given by name does for a sentence without one, see
             ``DependencyDistance``.
@@ -94,7 +94,7 @@ def inject(
 def _build_prior(
     priors: Prior | Sequence[str | Prior | None] | str,
     count: int,
-    alpha: float | int,
+    alpha: float | int | Literal["alibi"],
     learnable_alpha: bool,
     missing_trees: Literal["error", "none", "word"],
 ) -> tuple[Prior, dict[str, Any] | None]:

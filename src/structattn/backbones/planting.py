@@ -19,7 +19,7 @@ from structattn.backbones.backbone import max_input_length, reads_leftwards, tak
 from structattn.backbones.layer_masks import CausalMasks, LayerMasks
 from structattn.backbones.relation_heads import relation_loss
 from structattn.backbones.text_boundaries import add_boundaries, boundary_tokens, with_boundaries
-from structattn.data import Vocabulary, collate, collate_subwords
+from structattn.data import SentenceBatch, Vocabulary, collate, collate_subwords
 from structattn.errors import ConfigError
 from structattn.priors import AttentionBias, Prior
 from structattn.syntax import Sentence
@@ -67,10 +67,7 @@ class PlantedModel(nn.Module):
         subwords = collate_subwords(texts, self.tokenizer, max_length=None if has_ends else self.max_length)
         owners = torch.where(subwords.is_word, subwords.words, -1)
         if has_ends:
-            subwords, owners = add_boundaries(subwords, self.tokenizer, with_end=True)
-            longest = int(subwords.mask.sum(1).max())
-            if self.max_length is not None and longest > self.max_length:
-                raise ConfigError(f"expected texts of at most {self.max_length} subwords, got one of {longest}")
+            subwords, owners = add_boundaries(subwords, self.tokenizer, with_end=True, max_length=self.max_length)
         device = next(self.model.parameters()).device
         subwords, owners = subwords.to(device), owners.to(device)
         if labels is None and self.is_causal and hasattr(self.model, "generate"):
@@ -81,7 +78,8 @@ class PlantedModel(nn.Module):
         self._weights.clear()
         output = self.model(input_ids=subwords.ids, attention_mask=subwords.mask.long(), **named, **inputs)
         sentences = [parts[0] for parts in subwords.sentences]
-        return output, self._divergence([*map(with_boundaries, sentences)] if has_ends else sentences, owners)
+        words = collate([*map(with_boundaries, sentences)] if has_ends else sentences, Vocabulary([]))
+        return output, self.divergence(words.to(device), owners)
 
     def remove(self) -> nn.Module:
         """The model with its heads as they were, but for what they have learnt."""
@@ -89,9 +87,8 @@ class PlantedModel(nn.Module):
             self._restore.pop()()
         return self.model
 
-    def targets(self, sentences: Sequence[Sentence]) -> Float[Tensor, "batch head word word"]:
+    def targets(self, batch: SentenceBatch) -> Float[Tensor, "batch head word word"]:
         """The attention that each planted head is to learn, before it is normalised, over words."""
-        batch = collate(list(sentences), Vocabulary([])).to(next(self.model.parameters()).device)
         values = {id(prior): prior(batch) for prior in self.priors}
         pairs = visible_pairs(batch.mask, align=self.align, is_causal=self.is_causal)
         size, targets = batch.tokens.shape[1], []
@@ -101,20 +98,21 @@ class PlantedModel(nn.Module):
             allowed = pairs[:, None] if value.allowed is None else pairs[:, None] & value.allowed
             scores = (self.beta * bias.float()).masked_fill(~allowed, -torch.inf)
             targets.append((scores - scores.amax(-1, keepdim=True).clamp(min=-1e30)).exp())
-        return torch.cat([target.expand(len(sentences), -1, size, size) for target in targets], dim=1).detach()
+        return torch.cat([target.expand(len(batch), -1, size, size) for target in targets], dim=1).detach()
 
-    def _divergence(self, sentences: Sequence[Sentence], owners: Tensor) -> Tensor:
-        count = max(map(len, sentences), default=0)
-        lengths = torch.tensor([*map(len, sentences)], device=owners.device)
-        mask = torch.arange(count, device=owners.device) < lengths[:, None]
-        keys = (owners[:, None, :] == torch.arange(count, device=owners.device)[:, None]).float()
+    def divergence(self, words: SentenceBatch, owners: Int64[Tensor, "batch subword"]) -> Float[Tensor, ""]:
+        """The loss of the attention in the last pass of the model, given its words and the word of each subword.
+
+        With ``align="next"`` the words include a beginning and an end, see ``add_boundaries``.
+        """
+        keys = (owners[:, None, :] == torch.arange(words.mask.shape[1], device=owners.device)[:, None]).float()
         # The attention that predicts a word is that of the positions before its subwords.
         queries = nn.functional.pad(keys[..., 1:], (0, 1)) if self.align == "next" else keys
         chosen = torch.stack([self._weights[layer][:, head] for layer, head in self.heads], dim=1).float()
         attention = queries[:, None] @ chosen @ keys[:, None].transpose(2, 3)
-        pairs = visible_pairs(mask, align=self.align, is_causal=self.is_causal)
+        pairs = visible_pairs(words.mask, align=self.align, is_causal=self.is_causal)
         scores = attention.clamp(min=_TINY).log()
-        return relation_loss(scores, self.targets(sentences), pairs, objective="kl", reduction="pairs")
+        return relation_loss(scores, self.targets(words), pairs, objective="kl", reduction="pairs")
 
     def _prepare(self, layer: int, module: nn.Module) -> None:
         """Let a layer compute weights, without dropout of them, and note them; other layers stay as they are."""

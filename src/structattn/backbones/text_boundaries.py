@@ -27,12 +27,11 @@ def boundary_tokens(tokenizer: Any, *, with_end: bool) -> tuple[int, int | None]
 
 
 def add_boundaries(
-    subwords: SubwordBatch, tokenizer: Any, *, with_end: bool
+    subwords: SubwordBatch, tokenizer: Any, *, with_end: bool, max_length: int | None = None
 ) -> tuple[SubwordBatch, Int64[Tensor, "batch subword"]]:
-    """The texts between a token for the beginning and, perhaps, one for the end, and the word each token counts for.
+    """Texts between tokens for the beginning and perhaps the end, and the word each token counts for.
 
-    The beginning is word 0, and the end the last word; padding is -1. A token of no word, such as a lone mark of a
-    beginning, counts for the word after it; the token for unknown words is one of a word.
+    The beginning is word 0, the end the last one, padding -1. A token of no word counts for the word after it.
     """
     first, last = boundary_tokens(tokenizer, with_end=with_end)
     is_special = torch.isin(subwords.ids, torch.tensor(tokenizer.all_special_ids))
@@ -50,6 +49,15 @@ def add_boundaries(
         mask[row, : count + 1 + with_end] = True
         if last is not None:
             ids[row, count + 1], owners[row, count + 1] = last, num_words + 1
+    lengths = mask.sum(1)
+    if max_length is not None and int(lengths.max()) > max_length:
+        row = int((lengths > max_length).nonzero()[0])
+        words_of_text = " ".join(subwords.sentences[row][0].words[:6])
+        raise ConfigError(
+            f"the text {words_of_text!r} ... has {int(lengths[row])} subwords with its beginning and end, expected at "
+            f"most {max_length}, which is what the model reads",
+            index=row,
+        )
     segments = torch.zeros_like(ids)
     return replace(subwords, ids=ids, mask=mask, words=words, is_word=is_word, segments=segments), owners
 

@@ -93,7 +93,8 @@ def word_surprisals(
         if longest is not None and int(lengths.max()) > longest:
             row = int((lengths > longest).nonzero()[0])
             raise ConfigError(
-                f"sentence {number + row + 1} has {int(lengths[row])} subwords; the model reads {longest}"
+                f"sentence {number + row + 1} has {int(lengths[row])} subwords; the model reads {longest}",
+                index=number + row,
             )
         bits = _token_bits(model, language_model, subwords.to(next(language_model.parameters()).device))
         if bool((~bits.isfinite() & subwords.mask[:, 1:]).any()):

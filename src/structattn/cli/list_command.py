@@ -18,7 +18,13 @@ if TYPE_CHECKING:
 Kind = Literal["encoders", "embedders", "decoders", "tasks", "formats", "metrics", "relations", "priors", "structures"]
 Entries = dict[str, tuple[str, dict[str, Any]]]
 
-_ANSWERS = {"text": "a text", "tree": "a tree", "tags": "a tag for each word", "labels": "any number of labels"}
+_ANSWERS = {
+    "text": "a text",
+    "tree": "a tree",
+    "tags": "a tag for each word",
+    "labels": "any number of labels",
+    "words": "its own words",
+}
 
 
 def command(kind: Kind, *, options: bool = False, json: bool = False) -> Iterator[str]:

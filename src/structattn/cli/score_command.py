@@ -3,11 +3,13 @@
 import math
 import os
 from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from structattn.cli.command_inputs import check_at_least, check_inputs, refuse_without
+from structattn.data.model_config import MODEL, MODEL_TYPE, find_model_folder
 from structattn.data.readers.formats import read_examples, recognise_format
 from structattn.errors import ConfigError, ParseError
+from structattn.files.json_yaml import read_json
 from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
 from structattn.options.hardware import Hardware
@@ -44,7 +46,8 @@ def command(
     those of BLiMP: how often the grammatical sentence is the more probable one, by template, and the mean of these.
 
     Args:
-        model: the folder of a causal language model of Hugging Face's transformers.
+        model: the folder of a causal language model of Hugging Face's transformers, or of a run of the task
+            language_model.
         file: sentences, one on each line, or examples in the data format.
         priors: a folder of priors for its heads, as injected.save_pretrained writes it.
         data_format: text by default; for pairs it is recognised from the file.
@@ -63,13 +66,9 @@ def command(
         refuse_without("--pairs", sample=sample)
     elif out is not None:
         raise ConfigError("--out: pairs have no table of words; leave out --pairs or --out")
-    from structattn.backbones import load_backbone, load_injection
     from structattn.backbones.word_scoring import word_perplexity, word_surprisals
 
-    scorer, tokenizer = load_backbone(model, reader="AutoModelForCausalLM")
-    if priors is not None:
-        scorer = load_injection(scorer, priors, tokenizer=tokenizer, trust_code=trust_code)
-    hardware.move(scorer)
+    scorer, tokenizer = _load(model, priors, hardware, trust_code=trust_code)
 
     def score(examples: "list[Example]", side: int = 0) -> "Iterator[Surprisals]":
         sentences = (example.sentences[side] for example in examples)
@@ -97,6 +96,27 @@ def command(
     )
     if out is not None:
         yield f"wrote {os.fspath(out)}"
+
+
+def _load(folder: str, priors: str | None, hardware: Hardware, *, trust_code: bool) -> tuple[Any, Any]:
+    """What scores texts, and its tokenizer: of a folder of transformers, perhaps with priors, or of a trained model."""
+    path = find_model_folder(folder)
+    if (path / MODEL.config).is_file() and read_json(path / MODEL.config).get("model_type") == MODEL_TYPE:
+        from structattn.training.models import load
+
+        if priors is not None:
+            raise ConfigError("--priors: expected none, as a trained model has its own in its folder")
+        trained = hardware.move(load(folder, trust_code=trust_code))
+        language_model = getattr(getattr(trained, "encoder", None), "language_model", None)
+        if language_model is None:
+            raise ConfigError(f"{path}: expected a language model, it contains a {type(trained).__name__}")
+        return language_model, trained.encoder.tokenizer
+    from structattn.backbones import load_backbone, load_injection
+
+    scorer, tokenizer = load_backbone(folder, reader="AutoModelForCausalLM")
+    if priors is not None:
+        scorer = load_injection(scorer, priors, tokenizer=tokenizer, trust_code=trust_code)
+    return hardware.move(scorer), tokenizer
 
 
 def _score_pairs(examples: "list[Example]", sample: int | None, seed: int, score: "Score") -> Iterator[str]:

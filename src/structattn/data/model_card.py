@@ -65,6 +65,11 @@ CARDS: Table[ModelCard] = Table(
             "Gives a tag to each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "token-classification"
         ),
         "attachment": ModelCard("Predicts the head of each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
+        "language_model": ModelCard(
+            "A causal language model: gives the surprisal of each word of a sentence, in bits, and continues texts.",
+            f"{_LOAD}\nmodel.predict(EXAMPLES)",
+            "text-generation",
+        ),
         "parser": ModelCard(
             "Predicts tags and the labelled dependency tree of each sentence.",
             'import structattn as sa\n\nsa.parse("Two kids wash their hands", parser="structattn:FOLDER")',

@@ -42,6 +42,7 @@ MODEL_KINDS: Table[FromConfig] = Table(
         "sequence": "structattn.tasks.sequence_model:SequenceModel.from_config",
         "tagging": "structattn.tasks.tagging:TaggingModel.from_config",
         "attachment": "structattn.tasks.attachment:AttachmentModel.from_config",
+        "language_model": "structattn.tasks.language_model:LanguageModel.from_config",
         "parser": "structattn.parsing.tree_parser:parser_from_config",
         "hydra_sequence_classification": f"{_HYDRA}SequenceClassification.from_config",
         "hydra_token_classification": f"{_HYDRA}TokenClassification.from_config",

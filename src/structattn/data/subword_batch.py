@@ -173,7 +173,12 @@ def collate_subwords(
     sizes = sorted({len(part) for part in parts})
     if len(sizes) != 1 or sizes[0] not in (1, 2):
         raise ValueError(f"collate_subwords expects texts of one sentence each or of two each, got sizes {sizes}")
-    columns = [[choose_text(sentence) for sentence in column] for column in zip(*parts, strict=True)]
+    # The tokenizers of ``backbones/learnt_tokenizers.py`` read words rather than the text that they came from.
+    is_text = not tokenizer.init_kwargs.get("separates_words")
+    columns = [
+        [choose_text(sentence) if is_text else " ".join(sentence.words) for sentence in column]
+        for column in zip(*parts, strict=True)
+    ]
     options = {"return_offsets_mapping": True, "return_token_type_ids": True, "verbose": False}
     encoding = tokenizer(*columns, **options)
     is_cut = [max_length is not None and len(ids) > max_length for ids in encoding["input_ids"]]

@@ -84,10 +84,15 @@ def build_from_config(config: Mapping[str, Any], folder: Path) -> SentenceEncode
         name: str(folder / name) if value == name and (folder / name).is_dir() else value
         for name, value in config["options"].items()
     }
-    embedder = config["embedder"]
-    if isinstance(embedder, Mapping) and "folder" in embedder and embedder["folder"] == embedder.get("name"):
-        embedder = {**embedder, "folder": str(folder / embedder["folder"])}
+    embedder = find_embedder(config["embedder"], folder)
     return build(config["encoder"], embedder=embedder, vocab_size=config["vocab_size"], **options)
+
+
+def find_embedder(embedder: Any, folder: Path) -> Any:
+    """The configuration of an embedder that was saved in a folder, with the path of its own folder in there."""
+    if isinstance(embedder, Mapping) and "folder" in embedder and embedder["folder"] == embedder.get("name"):
+        return {**embedder, "folder": str(folder / embedder["folder"])}
+    return embedder
 
 
 def words(vocab_size: int | None, *, dim: int = 300, num_frozen: int = 0, dropout: float = 0.0) -> WordEmbedding:

@@ -6,6 +6,7 @@ An encoder outside the table is named ``module:function``.
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any
 
+from structattn.errors import ConfigError
 from structattn.lazy import first_type
 from structattn.options.checking import list_options
 from structattn.tables import Table
@@ -59,6 +60,10 @@ EMBEDDERS: Table[Callable[..., "nn.Module"]] = Table(
         "backbone": "structattn.backbones.backbone_embedding:backbone_states",
     },
 )
+#: From the name of a trainable language model to its builder.
+LANGUAGE_MODELS: Table[Callable[..., Any]] = Table(
+    "language_models", "language model", {"causal": "structattn.backbones.causal_model:causal"}
+)
 # Width of the word vectors of an encoder that is built without an embedder, where its paper's is not 300.
 _WIDTHS = {"lstm": 500, "structured": 50, "tree_transformer": 64, "length_matched_transformer": 64}
 _WIDTH = 300
@@ -101,3 +106,10 @@ def check_encoder(name: str, options: Mapping[str, Any], embedder: Mapping[str, 
     BUILDERS.check_options(name, options)
     embedder = complete_embedder(name, embedder, options)
     EMBEDDERS.check_options(embedder.pop("name"), embedder)
+
+
+def check_language_model(name: str, options: Mapping[str, Any], embedder: Mapping[str, Any]) -> None:
+    """Refuse an unknown language model or option, and an embedder that is not the folder of one."""
+    LANGUAGE_MODELS.check_options(name, options)
+    if {"name": "backbone", **embedder}["name"] != "backbone" or not embedder.keys() <= {"name", "folder"}:
+        raise ConfigError(f"embedder: a language model takes a folder alone (--backbone FOLDER), got {dict(embedder)}")

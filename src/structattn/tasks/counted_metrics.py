@@ -173,8 +173,29 @@ def _by_word(name: str, gold: Texts, predicted: Texts) -> list[tuple[list[str], 
     return pairs
 
 
+def surprisal_counts(gold: Texts, predicted: Texts) -> Counts:
+    """The surprisal of each example in thousandths of a bit, as two numbers below 65,536, and its number of words.
+
+    An answer is the bits of each word, separated by spaces; a ``ValueError`` for another one.
+    """
+    try:
+        bits = [np.asarray(answer.split(), dtype=float) for answer in predicted.tolist()]
+    except ValueError as error:
+        raise ValueError(f"word_perplexity: expected the bits of each word as an answer: {error}") from None
+    return np.asarray([(*divmod(round(1000 * values.sum()), 65_536), len(values)) for values in bits], dtype=float)
+
+
+def perplexity(totals: Float[np.ndarray, "sample count"]) -> Values:
+    """Two to the power of the mean bits of a word."""
+    values: np.ndarray = np.exp2(ratio(65_536 * totals[:, 0] + totals[:, 1], 1000 * totals[:, 2]))
+    return values
+
+
 BLEU = Counted(bleu_counts, bleu_score)
 """Papineni et al. (2002); ``bleu_counts`` and ``bleu_score``."""
+
+PERPLEXITY = Counted(surprisal_counts, perplexity)
+"""Word perplexity, from the bits of words."""
 
 SPAN_F1 = Counted(span_counts, share)
 """F1 of the spans of all examples."""

@@ -21,7 +21,7 @@ from jaxtyping import Float, Shaped
 
 from structattn.data.example import split_labels
 from structattn.tables import Table
-from structattn.tasks.counted_metrics import BLEU, SPAN_F1, Counted, Counts, Sums, ratio, words_right
+from structattn.tasks.counted_metrics import BLEU, PERPLEXITY, SPAN_F1, Counted, Counts, Sums, ratio, words_right
 
 Weights = Float[np.ndarray, "sample example"]
 Values = Float[np.ndarray, " sample"]
@@ -271,6 +271,7 @@ METRICS: Table[Metric] = Table(
             Metric("attachment", is_numeric=False, greater_is_better=True, function=words_right("attachment")),
             Metric("tag_accuracy", is_numeric=False, greater_is_better=True, function=words_right("tag_accuracy")),
             Metric("span_f1", is_numeric=False, greater_is_better=True, function=SPAN_F1),
+            Metric("word_perplexity", is_numeric=False, greater_is_better=False, function=PERPLEXITY),
         )
     },
 )

@@ -52,8 +52,8 @@ class Task:
             ``read_examples``; a class or a score if ``None``.
         answer: what the model predicts for an example, which decides the kind of model, see ``ANSWERS``: a ``label``
             (or score); any number of ``labels``, which are the label with bars between them; a ``text``, which is the
-            label of the example; ``tags``, one for each word, which are the label, separated by spaces; or a dependency
-            ``tree``, whose heads are the label.
+            label of the example; ``tags``, one for each word, which are the label, separated by spaces; a dependency
+            ``tree``, whose heads are the label; or the ``words`` themselves, each from those before it.
         generated: name of a generator in ``GENERATORS`` that makes the data if no file is given.
         max_length: maximum number of words of a sentence; memory grows with its square in most encoders.
         stratify: whether development data and folds are made class by class, if the configuration does not say.
@@ -126,7 +126,9 @@ class Task:
 
     @property
     def label_target(self) -> str:
-        """How labels are read: the ``target`` of readers."""
+        """How labels are read: the ``target`` of readers; ``none`` where the words are the answer."""
+        if self.answer == "words":
+            return "none"
         return "score" if self.is_regression else "labels" if self.answer == "labels" else "class"
 
     def classes_in(self, label: str | float | None) -> list[str]:
@@ -196,6 +198,8 @@ class Task:
             format = recognise_format(file, None if starts is None else starts.get(file))
             # A table of sentences and texts looks like one of sentences and labels, and columns like labelled lines.
             is_own = not self.judges_texts and format != "json"
+            if self.answer == "words":  # any format has words, and a line of text looks like a labelled one
+                is_own = format in ("labelled", "tsv")
             return format if self.fallback_format is None or not is_own else self.fallback_format
         except ParseError:
             if self.fallback_format is None:
@@ -225,6 +229,9 @@ class Task:
             if len(example.sentences) != self.arity:
                 takes = f"task {self.name!r} takes {_sentences(self.arity)}"
                 refuse_item(ConfigError(f"{takes}, {description} has {len(example.sentences)}"))
+                continue
+            if self.answer == "words":
+                yield dataclasses.replace(example, label=" ".join(example.sentences[0].words))
                 continue
             label = example.label
             names = self.relabel

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from structattn.encoders.encoder_table import check_encoder
+from structattn.encoders.encoder_table import check_encoder, check_language_model
 from structattn.errors import ConfigError
 from structattn.lazy import imported
 from structattn.tables import Table
@@ -92,6 +92,7 @@ _TASKS = (
         answer="tags",
     ),
     Task("translation", fallback_format="parallel", metrics=("bleu",), answer="text"),
+    Task("language_model", fallback_format="text", metrics=("word_perplexity",), answer="words"),
 )
 
 #: Every task by name.
@@ -112,7 +113,7 @@ class ModelKind:
     Attributes:
         model: the ``module:class`` of the ``TaskModel``.
         sections: the parts of a run's configuration that concern it: the ``classifier``, the ``decoder``, labels of
-            ``phrases``, pretrained word ``vectors``.
+            ``phrases``, pretrained word ``vectors`` (and an embedder), an ``embedder`` alone.
         check_encoder: refuses an unknown encoder or embedder, or options that they do not have:
             ``(encoder, options, embedder)``. Nothing is refused if ``None``.
     """
@@ -157,6 +158,9 @@ ANSWERS: Table[ModelKind] = Table(
         ),
         "tags": ModelKind("structattn.tasks.tagging:TaggingModel", frozenset({"classifier", "vectors"}), check_encoder),
         "tree": ModelKind("structattn.tasks.attachment:AttachmentModel", frozenset({"vectors"}), check_encoder),
+        "words": ModelKind(
+            "structattn.tasks.language_model:LanguageModel", frozenset({"embedder"}), check_language_model
+        ),
     },
 )
 

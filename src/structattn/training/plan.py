@@ -141,7 +141,7 @@ def _check_sections(config: RunConfig, task: Task, kind: ModelKind) -> None:
         raise ConfigError(f"data.phrases: task {task.name!r} is answered with {task.answer}, which phrases do not have")
     if config.data.vectors is not None and "vectors" not in kind.sections:
         raise ConfigError(f"data.vectors: task {task.name!r} learns its own vectors")
-    if config.embedder and "vectors" not in kind.sections:
+    if config.embedder and kind.sections.isdisjoint({"vectors", "embedder"}):
         raise ConfigError(f"embedder: task {task.name!r} learns its own vectors")
     has_classes = task.judges_texts and not task.is_regression
     for name in ("class_weights", "sampling", "stratify"):
