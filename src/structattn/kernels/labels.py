@@ -174,10 +174,8 @@ def _label_entropy(scores: Float[Tensor, "*part label"]) -> Float[Tensor, "*part
 def _best_assignments(
     losses: Float[Tensor, "*item row rank"], labels: Int[Tensor, "*item row rank"], count: int
 ) -> tuple[Float[Tensor, "*item {count}"], Int[Tensor, "*item {count} row"]]:
-    """The best choices of a label for each row: the sums of their scores, sorted, and the labels.
-
-    Halves are merged: the best of a pair of groups of rows lie among the sums of the best of each.
-    """
+    """The best choices of a label for each row: the sums of their scores, sorted, and the labels."""
+    # Halves are merged: the best of a pair of groups of rows lie among the sums of the best of each.
     rows = losses.shape[-2]
     missing = count - losses.shape[-1]
     groups = torch.cat([losses, losses.new_full((*losses.shape[:-1], missing), -torch.inf)], -1)
