@@ -128,8 +128,7 @@ def expected_scores(
 class TagChain(nn.Module):
     """``p(y)`` proportional to ``exp(sum_i s_{i, y_i} + sum_i A_{y_i, y_{i+1}})``, with a learnt matrix ``A``.
 
-    Tags that mark spans occur only in orders that their scheme allows; in IOB2, ``I-X`` only continues a span of ``X``.
-    Independent tags have neither ``A`` nor this constraint.
+    Only in orders that the scheme of spans allows; independent tags have neither ``A`` nor this constraint.
     """
 
     forbidden: Bool[Tensor, "previous next"]

@@ -39,11 +39,9 @@ def extend_classes(plan: RunPlan, source: TaskModel, split: Split) -> RunPlan:
 
 @torch.no_grad()
 def take_over(model: TaskModel, source: TaskModel, run: str | os.PathLike[str]) -> None:
-    """Copy the parameters of the run; words and classes that are new come after the old ones of every table.
-
-    New words keep their first vectors. A new class begins as the mean of the others: it is then never the most probable
-    one, so that the answers of the model are at first those of the run.
-    """
+    """Copy the parameters of the run; words and classes that are new come after the old ones of every table."""
+    # New words keep their first vectors. A new class begins as the mean of the others: it is then never the most
+    # probable one, so that the answers of the model are at first those of the run.
     fresh: Mapping[str, torch.Tensor] = model.state_dict()
     saved = source.state_dict()
     if fresh.keys() != saved.keys():

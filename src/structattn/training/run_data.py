@@ -78,17 +78,9 @@ def read_to_show(task: Task, source: Data, data: DataConfig, *, limit: int | Non
 def read_run_examples(
     run: str | os.PathLike[str], split: Literal["train", "dev", "test"] | None = "dev", *, task: Task | None = None
 ) -> tuple[list[Example], str]:
-    """The examples that a run trained on or was measured on, and the name of their split.
-
-    Files are looked for where they were when the run began, then from here. Where they are gone, or came from Python,
-    the texts of the predictions that the run keeps stand in for those of sentences.
-
-    Args:
-        run: the run folder.
-        split: ``None`` for ``"test"`` if the run has test data, and ``"dev"`` otherwise, which may be the held-out part
-            of the training data.
-        task: the task of the model, if it is not one of those known by name.
-    """
+    """The examples that a run trained on or was measured on, and the name of their split; None is test, or else dev."""
+    # Files are looked for where they were when the run began, then from here. Where they are gone, or came from Python,
+    # the texts of the predictions that the run keeps stand in for those of sentences.
     folder = RunFolder(run)
     if not folder.config.is_file():
         raise ConfigError(f"{run} has no {folder.config.name} that says where the data are: give --data")
