@@ -66,8 +66,8 @@ def peak_bytes(work: Callable[[], object]) -> int:
 
 def estimate_bytes(work: Callable[[list[Example]], object], example: Example, *, count: int) -> int | None:
     """The bytes that work on ``count`` examples as long as this one will need, from runs on its first words."""
-    # None if they do not grow quadratically with the length, as with a backbone that reads only its first 512 tokens, or
-    # if the first words alone are no example for the work.
+    # None if they do not grow quadratically with the length, as with a backbone that reads only its first 512 tokens,
+    # or if the first words alone are no example for the work.
     with contextlib.suppress(Exception):  # an estimate never fails a run; what is wrong with the batch, the run says
         return _extrapolate_bytes(work, example, count)
     return None
