@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from structattn.tasks.attachment import AttachmentModel
     from structattn.tasks.classifier import Classifier
     from structattn.tasks.counted_metrics import Sums
-    from structattn.tasks.decoding import Decoder, beam_search, build_decoder
+    from structattn.tasks.decoding import beam_search, build_decoder
     from structattn.tasks.metrics import METRICS, Metric, metric
     from structattn.tasks.sentence_model import SentenceModel
     from structattn.tasks.sequence_model import SequenceModel
@@ -40,7 +40,6 @@ __all__ = [
     "AttachmentModel",
     "Classifier",
     "ClassifierConfig",
-    "Decoder",
     "DecoderConfig",
     "Evaluation",
     "Metric",

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from structattn.training.optimization_config import OptimizationConfig
     from structattn.training.parser import train_parser
     from structattn.training.parser_config import ParserConfig
-    from structattn.training.pooled_comparison import Pooled, holm, pool
+    from structattn.training.pooled_comparison import holm, pool
     from structattn.training.run import resume, run
     from structattn.training.run_config import DataConfig, RunConfig, load_config
     from structattn.training.run_folder import RunFolder, RunResult
@@ -36,7 +36,6 @@ __all__ = [
     "Measured",
     "OptimizationConfig",
     "ParserConfig",
-    "Pooled",
     "Pretraining",
     "PretrainingConfig",
     "RunConfig",
