@@ -8,18 +8,26 @@ import torch
 from torch import Tensor
 
 from structattn.distributions import (
+    AlignmentCRF,
     ConstituencyCRF,
     DependencyCRF,
     Labelled,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
     SemiMarkovCRF,
+    StructuredDistribution,
+    WarpingCRF,
 )
 from structattn.testing import Family
 
 STATES = 3
 LABELS = 2
 MAX_WIDTH = 3
+KEYS = 4
+#: Families in which no parts at all are a structure, which is always allowed.
+MAY_BE_EMPTY = ("alignment", "alignment of four keys")
+#: Families whose structures are rows of pairs, padded with -1, as (0, 0) is a pair.
+PAIRS = (*MAY_BE_EMPTY, "warping")
 
 
 def is_tree(heads: tuple[int, ...]) -> bool:
@@ -65,6 +73,36 @@ def all_segmentations(n: int) -> Iterator[list[tuple[int, int, int]]]:
         for earlier in all_segmentations(n - width):
             for label in range(LABELS):
                 yield [*earlier, (n - width, n, label)]
+
+
+def all_alignments(queries: int, keys: int) -> Iterator[list[tuple[int, int]]]:
+    """As many queries as keys, each in their order."""
+    for count in range(min(queries, keys) + 1):
+        for some_queries in itertools.combinations(range(queries), count):
+            for some_keys in itertools.combinations(range(keys), count):
+                yield list(zip(some_queries, some_keys, strict=True))
+
+
+def all_warpings(queries: int, keys: int) -> Iterator[list[tuple[int, int]]]:
+    """Paths to the last cell, by their last step."""
+    if queries <= 1 and keys <= 1:
+        if queries == keys:
+            yield [(0, 0)] * queries
+        return
+    for query, key in ((1, 0), (0, 1), (1, 1)):
+        if query < queries and key < keys:
+            for path in all_warpings(queries - query, keys - key):
+                yield [*path, (queries - 1, keys - 1)]
+
+
+def delannoy(n: int, m: int) -> int:
+    """The number of paths by steps to the right, down, and both."""
+    return sum(binomial(n, k) * binomial(m, k) * 2**k for k in range(min(n, m) + 1))
+
+
+def as_many_keys(kind: type) -> Callable[..., StructuredDistribution]:
+    """The constructor of a family of pairs in which each item has as many keys as queries."""
+    return lambda scores, lengths=None, **options: kind(scores, lengths, lengths, **options)
 
 
 def one_hot_rows(shape: tuple[int, ...], structures: list[list[tuple[int, ...]]]) -> Tensor:
@@ -277,6 +315,27 @@ FAMILIES = [
         # Words fall into stretches, of each of which any word is attached to the root and the others are determined.
         lambda n: _fibonacci(2 * n),
         {"max_distance": 1, "single_root": False},
+    ),
+    Family(
+        "alignment",
+        lambda n: [(n, n)],
+        as_many_keys(AlignmentCRF),
+        lambda length, n: [one_hot_rows((n, n), list(all_alignments(length, length)))],
+        lambda n: binomial(2 * n, n),
+    ),
+    Family(
+        "alignment of four keys",
+        lambda n: [(n, KEYS)],
+        AlignmentCRF,
+        lambda length, n: [one_hot_rows((n, KEYS), list(all_alignments(length, KEYS)))],
+        lambda n: binomial(n + KEYS, KEYS),
+    ),
+    Family(
+        "warping",
+        lambda n: [(n, n)],
+        as_many_keys(WarpingCRF),
+        lambda length, n: [one_hot_rows((n, n), list(all_warpings(length, length)))],
+        lambda n: delannoy(n - 1, n - 1),
     ),
 ]
 _BY_NAME = {family.name: family for family in FAMILIES}

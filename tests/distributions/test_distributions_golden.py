@@ -1,19 +1,24 @@
 """Numbers worked out elsewhere: small chains and trees whose potentials come from ``f(a, b, k)``, to six digits."""
 
+import math
+
 import pytest
 import torch
 from torch import Tensor
 
 from structattn.distributions import (
+    AlignmentCRF,
     ConstituencyCRF,
     DependencyCRF,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
     StructuredDistribution,
+    WarpingCRF,
 )
 from structattn.kernels import cky, eisner, forward_backward, matrix_tree, semi_markov
 from structattn.kernels.dual_numbers import make_dual
 from structattn.kernels.matrix_tree import sum_trees
+from structures_by_hand import delannoy
 
 
 def f(a: int, b: int, k: int) -> float:
@@ -146,6 +151,55 @@ def test_phrase_marginals() -> None:
     spans = phrases(4).marginals()
     picked = torch.stack([spans[0, 2], spans[0, 3], spans[1, 3], spans[1, 4], spans[2, 4]])
     close(picked, [0.820707, 0.704396, 0.088485, 0.145887, 0.240526])
+
+
+def pairs(queries: int, keys: int) -> Tensor:
+    return torch.tensor([[f(i + 1, j + 1, 3) for j in range(keys)] for i in range(queries)]).double()
+
+
+def test_alignment_of_two_queries_and_three_keys() -> None:
+    ours = AlignmentCRF(pairs(2, 3))
+    close(ours.log_partition(), 2.423199)
+    close(ours.entropy(), 1.818202)
+    close(ours.marginals(), [[0.059662, 0.485884, 0.146139], [0.146139, 0.073539, 0.115691]])
+    assert ours.to_structure(ours.argmax()).tolist() == [[0, 1], [-1, -1]]
+
+
+def test_warping_of_two_queries_and_three_keys() -> None:
+    ours = WarpingCRF(pairs(2, 3))
+    close(ours.log_partition(), 0.284737)
+    close(ours.marginals(), [[1, 0.900804, 0.456240], [0.061745, 0.267037, 1]])
+    assert ours.to_structure(ours.topk(2)).tolist() == [
+        [[0, 0], [0, 1], [0, 2], [1, 2]],
+        [[0, 0], [0, 1], [1, 2], [-1, -1]],
+    ]
+
+
+def test_as_many_alignments_as_shuffles_and_paths_as_delannoy_numbers() -> None:
+    queries, keys = torch.meshgrid(torch.arange(9), torch.arange(9), indexing="ij")
+    shape = torch.zeros(9, 9, 8, 8, dtype=torch.float64)
+    alignments = AlignmentCRF(shape, queries, keys).log_count().exp()
+    warpings = WarpingCRF(shape, queries, keys).log_count().exp()
+    for n in range(9):
+        for m in range(9):
+            close(alignments[n, m] / math.comb(n + m, n), 1)
+            expected = delannoy(n - 1, m - 1) if n and m else int(n == m)
+            close(warpings[n, m], expected) if not expected else close(warpings[n, m] / expected, 1)
+
+
+def test_soft_dtw_is_a_log_partition_and_its_gradient_are_marginals() -> None:
+    """The recursion of Cuturi and Blondel (2017), algorithm 1, cell by cell."""
+    gamma = 0.7
+    cost = torch.randn(4, 6, generator=torch.Generator().manual_seed(0), dtype=torch.float64).square().requires_grad_()
+    path = [[torch.tensor(0.0 if i == j == 0 else torch.inf).double() for j in range(7)] for i in range(5)]
+    for i in range(1, 5):
+        for j in range(1, 7):
+            before = torch.stack([path[i - 1][j], path[i][j - 1], path[i - 1][j - 1]])
+            path[i][j] = cost[i - 1, j - 1] - gamma * (-before / gamma).logsumexp(0)
+    ours = WarpingCRF(-cost / gamma)
+    torch.testing.assert_close(-gamma * ours.log_partition(), path[4][6])
+    (gradient,) = torch.autograd.grad(path[4][6], cost)
+    torch.testing.assert_close(ours.marginals(), gradient)
 
 
 def test_a_chain_without_transitions_is_independent_softmaxes() -> None:

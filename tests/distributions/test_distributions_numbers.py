@@ -20,7 +20,7 @@ from structattn.distributions import (
 )
 from structattn.kernels import plain_torch
 from structattn.testing import Family
-from structures_by_hand import FAMILIES, LABELLED
+from structures_by_hand import FAMILIES, LABELLED, MAY_BE_EMPTY
 
 every_family = pytest.mark.parametrize("family", [*FAMILIES, *LABELLED], ids=lambda family: family.name)
 both_kinds = pytest.mark.parametrize("kind", [DependencyCRF, NonProjectiveDependencyCRF])
@@ -99,7 +99,9 @@ def test_small_entropies_are_exact(family: Family, spread: float, path: str) -> 
         assert found >= 0
         # What is lost are digits of the scores, and of a small entropy its factor stays at least.
         assert abs(Decimal(found) - exact) <= Decimal(5e-15 * spread)
-        if "spanning" not in family.name or path == "plain torch":  # compiled, marginals of all trees are differences
+        # Compiled, marginals of all trees are differences. An alignment may lose a probable match without an improbable
+        # one in its place, and probabilities near one are rounded.
+        if ("spanning" not in family.name or path == "plain torch") and "alignment" not in family.name:
             assert exact / 4 <= Decimal(found) <= 4 * exact
 
 
@@ -138,14 +140,15 @@ def test_a_sentence_without_structures_has_zeros(family: Family) -> None:
     potentials[0][0] = -torch.inf
     potentials = [p.requires_grad_() for p in potentials]
     ours = family.build(*potentials)
-    assert ours.log_partition()[0] == -torch.inf
+    none = 0.0 if family.name in MAY_BE_EMPTY else -torch.inf  # then no parts are the only structure
+    assert ours.log_partition()[0] == none
     assert torch.isfinite(ours.log_partition()[1])
     assert (ours.marginals()[0] == 0).all()
     assert ours.entropy()[0] == 0
     assert (ours.sample((3,))[:, 0] == 0).all()
     assert (ours.topk(2)[:, 0] == 0).all()
-    assert (ours.topk_scores(2)[:, 0] == -torch.inf).all()
-    assert ours.log_count()[0] == -torch.inf
+    assert ours.topk_scores(2)[:, 0].tolist() == [none, -torch.inf]
+    assert ours.log_count()[0] == none
     (ours.marginals().square().sum() + ours.entropy().sum() + ours.log_partition()[1]).backward()
     for p in potentials:
         assert p.grad is not None

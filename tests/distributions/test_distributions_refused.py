@@ -12,6 +12,7 @@ from torch import Tensor
 from torch.distributions import Distribution, kl_divergence
 
 from structattn.distributions import (
+    AlignmentCRF,
     ConstituencyCRF,
     DependencyCRF,
     IndependentChoice,
@@ -20,9 +21,10 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     SemiMarkovCRF,
     StructuredDistribution,
+    WarpingCRF,
 )
 from structattn.testing import Family
-from structures_by_hand import FAMILIES
+from structures_by_hand import FAMILIES, PAIRS
 
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
 
@@ -84,6 +86,39 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (
         lambda: DependencyCRF(torch.zeros(3, 4), 1).cross_entropy(DependencyCRF(torch.zeros(3, 4), 3)),
         "lengths cannot be compared: the sentence has 1 and 3 words",
+    ),
+    (
+        lambda: unchecked(AlignmentCRF, torch.zeros(3)),
+        r"AlignmentCRF: scores of shape \(3,\): expected \(\.\.\., queries, keys\)",
+    ),
+    (lambda: WarpingCRF(torch.zeros(2, 3), 2, 4), "WarpingCRF: key_lengths lie between 4 and 4: expected 0 to 3"),
+    (
+        lambda: AlignmentCRF(torch.zeros(2, 3, 4), [3, 2], [4, 4, 4]),
+        r"key_lengths of shape \(3,\) do not fit .* shape \(2,\)",
+    ),
+    (
+        lambda: unchecked(AlignmentCRF, torch.zeros(2, 3).long()),
+        "scores of type torch.int64: expected floating-point scores",
+    ),
+    (
+        lambda: AlignmentCRF(torch.zeros(2, 3, 3)).cross_entropy(AlignmentCRF(torch.zeros(2, 3, 3), None, [3, 2])),
+        "items with other numbers of queries or keys cannot be compared",
+    ),
+    (
+        lambda: AlignmentCRF(torch.zeros(3, 4), 2).from_structure(torch.tensor([[0, 1], [2, 2]])),
+        r"row 1 is the pair \(2, 2\) of 2 queries and 4 keys: expected numbers from 0 on; or \(-1, -1\) for no pair",
+    ),
+    (
+        lambda: AlignmentCRF(torch.zeros(2, 3)).log_prob(torch.tensor([[0, 1], [1, 0]])),
+        r"with 2 queries and 3 keys: the matches \(0, 1\) and \(1, 0\) cross",
+    ),
+    (
+        lambda: WarpingCRF(torch.zeros(2, 3)).log_prob(torch.tensor([[0, 0], [1, 2]])),
+        r"\(0, 0\) is followed by \(1, 2\), which is not the next cell",
+    ),
+    (
+        lambda: WarpingCRF(torch.zeros(2, 3)).log_prob(torch.tensor([[-1, -1]])),
+        r"expected a path from \(0, 0\) to \(1, 2\)",
     ),
 ]
 
@@ -435,7 +470,8 @@ def test_missing_structures_translate_both_ways(family: Family) -> None:
     missing = scores == -torch.inf
     assert missing.any()
     assert (structures[missing] == -1).all()
-    assert (structures[~missing] >= 0).all()
+    padding = -1 if family.name in PAIRS else 0
+    assert (structures[~missing] >= padding).all()
     torch.testing.assert_close(ours.from_structure(structures), parts)
     impossible = [own.clone() for own in family.random_scores(2, seed=1)]
     impossible[0][:] = -torch.inf
@@ -444,8 +480,9 @@ def test_missing_structures_translate_both_ways(family: Family) -> None:
     assert (nothing.to_structure(nothing.sample(3)) == -1).all()
     # A sentence without words has a structure, with nothing in it.
     empty = family.build(*family.random_scores(2, seed=1), 0)
-    assert (empty.to_structure(empty.argmax()) == 0).all()
-    torch.testing.assert_close(empty.log_prob(empty.to_structure(empty.argmax())), torch.tensor(0.0).double())
+    assert (empty.to_structure(empty.argmax()) == padding).all()
+    parts = empty.from_structure(empty.to_structure(empty.argmax()))
+    torch.testing.assert_close(empty.log_prob(parts), torch.tensor(0.0).double())
 
 
 @every_family

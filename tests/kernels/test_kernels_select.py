@@ -9,7 +9,7 @@ from torch import Tensor
 from structattn.distributions import LinearChainCRF, StructuredDistribution
 from structattn.kernels import native, plain_torch
 from structattn.testing import Family
-from structures_by_hand import FAMILIES
+from structures_by_hand import FAMILIES, MAY_BE_EMPTY
 
 pytestmark = pytest.mark.skipif(not native.status().active, reason="nothing is compiled here")
 every_family = pytest.mark.parametrize("family", FAMILIES, ids=lambda family: family.name)
@@ -47,7 +47,7 @@ def test_programs_agree_for_all_lengths_and_forbidden_parts(
     potentials = [own.to(dtype) for own in family.random_scores(n, 2 * n + 2, seed=1, forbidden=forbidden)]
     found = compare(family.build(*potentials, torch.arange(2 * n + 2) % (n + 1)))
     impossible = found["topk_scores"][0] == -torch.inf
-    assert impossible.any() or forbidden < 0.8
+    assert impossible.any() or forbidden < 0.8 or family.name in MAY_BE_EMPTY
     assert not impossible.any() or forbidden > 0
     assert (found["sample"][:, impossible] == 0).all()
 

@@ -3,6 +3,7 @@
 They follow ``torch.distributions`` and know nothing about sentences: scores and lengths in, parts out.
 """
 
+from structattn.distributions.alignment_crf import AlignmentCRF, WarpingCRF
 from structattn.distributions.constituency_crf import ConstituencyCRF
 from structattn.distributions.dependency_crf import DependencyCRF
 from structattn.distributions.distribution import StructuredDistribution
@@ -13,6 +14,7 @@ from structattn.distributions.nonprojective_crf import NonProjectiveDependencyCR
 from structattn.distributions.semi_markov_crf import SemiMarkovCRF
 
 __all__ = [
+    "AlignmentCRF",
     "ConstituencyCRF",
     "DependencyCRF",
     "IndependentChoice",
@@ -23,4 +25,5 @@ __all__ = [
     "Segmentation",
     "SemiMarkovCRF",
     "StructuredDistribution",
+    "WarpingCRF",
 ]

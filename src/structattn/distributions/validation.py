@@ -268,7 +268,8 @@ def _index(number: Any) -> int | None:
 class Structures(constraints.Constraint):
     """The constraint that 0/1 parts are one structure of a distribution, for the lengths of its sentences.
 
-    ``evaluate(scores, lengths)`` returns the log-partition and the marginals for one batch axis.
+    ``evaluate(scores, lengths)`` returns the log-partition and the marginals for one batch axis; ``describe(length)``
+    says for messages what a sentence of that length has.
     """
 
     is_discrete = True
@@ -279,11 +280,12 @@ class Structures(constraints.Constraint):
         event_shape: torch.Size,
         lengths: Int[Tensor, "*batch"],
         evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
+        describe: Callable[[int], str] = "{} words".format,
     ) -> None:
         super().__init__()
         self.event_dim = len(event_shape)
         self._distribution, self._event_shape, self._lengths = distribution, event_shape, lengths
-        self._evaluate = evaluate
+        self._evaluate, self._describe = evaluate, describe
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._distribution!r})"
@@ -313,7 +315,7 @@ class Structures(constraints.Constraint):
         names = [str(index[0] if len(index) == 1 else index) for index in indices]
         more = f" and {len(names) - _NUM_NAMED} more" if len(names) > _NUM_NAMED else ""
         listed = f" (items {', '.join(names[:_NUM_NAMED])}{more})" if len(names) > 1 else ""
-        item = f"item {names[0]}, of {length} words" if first else f"with {length} words"
+        item = f"item {names[0]}, of {self._describe(length)}" if first else f"with {self._describe(length)}"
         raise ValueError(
             f"log_prob: {len(indices)} of {valid.numel()} items are not a structure of "
             f"{type(self._distribution).__name__} for their lengths{listed}; expected the 0/1 parts of one structure "

@@ -64,6 +64,8 @@ class Family:
     shared_axes: tuple[int | None, ...] = (None,)
     # For each array, how many of its last axes form a row, see `Axes`.
     row_axes: Callable[[Scores], Sequence[int]] = lambda scores: [0 for _ in scores]
+    # Whether two structures may differ in probable parts alone, because a part may be left out without another one.
+    has_optional_parts: bool = False
 
     def is_shared(self, scores: Scores) -> list[bool]:
         """Which arrays the whole batch shares."""
@@ -186,8 +188,8 @@ class Family:
         axes = [(array.dim() - 1, rows) for array, rows in zip(each, self.row_axes(scores), strict=True)]
         entropy = gap(parts, log_partition, each, axes)
         if parts[0].numel():
-            # Probabilities near one are rounded, but the improbable parts alone determine the structure.
-            rare = torch.where(parts[0] > 0.5, 0, parts[0])
+            # Probabilities near one are rounded, but in most families the improbable parts determine the structure.
+            rare = torch.where(parts[0] > 0.5, 1 - parts[0] if self.has_optional_parts else 0, parts[0])
             terms = torch.special.entr(rare) - (1 - rare) * (-rare).log1p()
             last = _last_axes(axes[0][0])
             entropy = entropy.clamp(terms.amax(last), terms.sum(last))

@@ -6,6 +6,7 @@ from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.layers.additive_scores import AdditiveScores
+    from structattn.layers.alignment_selection import AlignmentSelection
     from structattn.layers.attention import MultiHeadAttention
     from structattn.layers.chain_scorer import ChainScorer, StepReader, binary_potentials, unary_potentials
     from structattn.layers.decoder_attention import CausalAttention, CrossAttention, TreeCrossAttention, WindowAttention
@@ -40,6 +41,7 @@ __all__ = [
     "LSTM",
     "AdditivePooling",
     "AdditiveScores",
+    "AlignmentSelection",
     "AttentivePooling",
     "CausalAttention",
     "ChainScorer",

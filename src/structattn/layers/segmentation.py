@@ -10,7 +10,7 @@ from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
 from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF, Segmentation
-from structattn.layers.batch_argument import count_words
+from structattn.layers.batch_argument import count_words, read_mask
 from structattn.layers.linear import glorot_linear
 from structattn.layers.structured_attention import PartDistribution, Reader, Scorer, normalised
 
@@ -93,7 +93,8 @@ class SegmentationScorer(Scorer):
     Args:
         dim: width of the states.
         query_dim: width of the queries; ``dim`` if ``None``.
-        selection: from scores to a distribution: `TwoStateChain` (if ``None``), `SigmoidSelection`, `SoftmaxSelection`.
+        selection: from scores to a distribution: `TwoStateChain` (if ``None``), `SigmoidSelection`, `SoftmaxSelection`;
+            or `AlignmentSelection`, one distribution for all queries.
         temperature: all scores, those of transitions included, are divided by it.
         noise: module that perturbs the scores, such as `GumbelNoise`.
 
@@ -129,6 +130,7 @@ class SegmentationScorer(Scorer):
         states: Float[Tensor, "batch key dim"],
         mask: Shaped[Tensor, "batch key"],
         queries: Float[Tensor, "batch query query_dim"] | None = None,
+        query_mask: Shaped[Tensor, "batch query"] | None = None,
     ) -> PartDistribution:
         """A distribution over selections of keys for each query.
 
@@ -136,9 +138,15 @@ class SegmentationScorer(Scorer):
             states: the keys.
             mask: which of them count; these come first.
             queries: the queries; the keys themselves if ``None``.
+            query_mask: which queries count; the others select nothing.
         """
-        _, lengths = count_words(mask, wanted_by=self)
+        mask, lengths = count_words(mask, wanted_by=self)
         scores = self.noise(self.bilinear(states if queries is None else queries) @ states.mT)
+        if queries is None:
+            query_mask = mask
+        if query_mask is not None:
+            query_mask = read_mask(query_mask, wanted_by=self)
+            scores = scores.masked_fill(~query_mask.unsqueeze(-1), -torch.inf)
         selection: PartDistribution = self.selection(scores, lengths, temperature=self.temperature)
         return selection
 
@@ -174,7 +182,7 @@ class SelectionReader(Reader):
         Args:
             parts: for each query the weight of each key.
             values: the keys' values.
-            mask: which queries are real, if these are the words; otherwise ``None``.
+            mask: which queries are real; all if ``None``.
 
         Returns:
             The output, and the weights after scaling.

@@ -16,7 +16,7 @@ from torch import Generator, Tensor, nn
 
 from structattn.data import SentenceBatch
 from structattn.functional.masked_attention import masked_states
-from structattn.layers.batch_argument import resolve_mask
+from structattn.layers.batch_argument import read_mask, resolve_mask
 
 
 @runtime_checkable
@@ -241,6 +241,7 @@ class StructuredAttention(nn.Module):
     segments of words    `SegmentationScorer`, a two-state chain (3.1, 4.2)         `SelectionReader`
     phrases around       `SpanScorer`, binary trees                                 `PhraseReader`
     a sequence of facts  `ChainScorer`, a chain over steps (4.3)                    `StepReader`
+    an alignment         `SegmentationScorer` with `AlignmentSelection`             `SelectionReader`
     ===================  =========================================================  ============================
 
     Padding gives zeros. So do words that a mask leaves out, wherever they are: the output for the others is exactly
@@ -285,6 +286,7 @@ class StructuredAttention(nn.Module):
         batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
         *,
         queries: Float[Tensor, "batch ..."] | None = None,
+        query_mask: Shaped[Tensor, "batch query"] | None = None,
     ) -> PartDistribution:
         """The distribution over structures, for its entropy, its best structure or a supervised loss.
 
@@ -294,9 +296,10 @@ class StructuredAttention(nn.Module):
             states: states of the words, which the scorer reads.
             batch: the sentences, or a mask that is ``True`` at the words that count; all of them if ``None``.
             queries: the states that attend, for scorers that take queries; the words themselves if ``None``.
+            query_mask: which queries count, for scorers that take it; all of them if ``None``.
         """
         words = self._words(states, batch)
-        return self._distribution(words.first(states), words.mask, queries)
+        return self._distribution(words.first(states), words.mask, queries, query_mask)
 
     def forward(
         self,
@@ -304,6 +307,7 @@ class StructuredAttention(nn.Module):
         batch: SentenceBatch | Shaped[Tensor, "batch word"] | None = None,
         *,
         queries: Float[Tensor, "batch ..."] | None = None,
+        query_mask: Shaped[Tensor, "batch query"] | None = None,
         values: Float[Tensor, "batch *step word value"] | None = None,
         need_weights: bool = False,
     ) -> tuple[Float[Tensor, "batch ..."], Float[Tensor, "batch 1 query key"] | None]:
@@ -314,14 +318,20 @@ class StructuredAttention(nn.Module):
                 step, which are not copied to clear it: there it must be finite.
             batch: the sentences, or a mask that is ``True`` at the words that count; all of them if ``None``.
             queries: the states that attend, for scorers that take queries; the words themselves if ``None``.
+            query_mask: which queries count, for scorers that take it; all of them if ``None``.
             values: the values to read; the states themselves if ``None``.
             need_weights: also return the weights.
         """
         words = self._words(states, batch)
         read = words.first(states)
-        parts = self.expectation(self._distribution(read, words.mask, queries))
+        if query_mask is not None:
+            if queries is None:
+                raise ValueError("StructuredAttention: query_mask: expected queries with it; words have their own mask")
+            query_mask = read_mask(query_mask, wanted_by=self)
+            queries = masked_states(queries, query_mask)
+        parts = self.expectation(self._distribution(read, words.mask, queries, query_mask))
         values = read if values is None else words.first(values)
-        output, weights = self.reader(parts, values, words.mask if queries is None else None)
+        output, weights = self.reader(parts, values, words.mask if queries is None else query_mask)
         if queries is None:
             output = words.back(output)
         if not need_weights:
@@ -329,9 +339,10 @@ class StructuredAttention(nn.Module):
         weights = words.back(weights.mT.squeeze(1)).mT
         return output, (words.back(weights) if queries is None else weights).unsqueeze(1)
 
-    def _distribution(self, states: Tensor, mask: Tensor, queries: Tensor | None) -> PartDistribution:
+    def _distribution(self, states: Tensor, mask: Tensor, *asking: Tensor | None) -> PartDistribution:
         enter: Callable[[Tensor], Tensor] = self.reader.enter  # type: ignore[assignment]  # torch: a tensor or module
-        distribution: PartDistribution = self.scorer(enter(states), mask, *(() if queries is None else (queries,)))
+        queries = [tensor for tensor in asking if tensor is not None]
+        distribution: PartDistribution = self.scorer(enter(states), mask, *queries)
         return distribution
 
     def _words(self, states: Tensor, batch: SentenceBatch | Tensor | None) -> "_Words":
