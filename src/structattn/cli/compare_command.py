@@ -12,8 +12,8 @@ from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
 from structattn.inspection.comparison_tables import comparison_table, explore_flip, flips_page, format_answers
 from structattn.options.hardware import Hardware
-from structattn.training import Comparison, Significance, compare, pool
-from structattn.training.comparison import Difference, Group
+from structattn.training import Significance, compare, pool
+from structattn.training.comparison import Comparison, Difference, Group
 from structattn.training.pooled_comparison import Pooled
 from structattn.training.run_folder import RunFolder
 

@@ -9,7 +9,7 @@ from structattn.distributions.dependency_crf import DependencyCRF
 from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.independent import IndependentChoice, IndependentSelection
 from structattn.distributions.labelled import Labelled
-from structattn.distributions.linear_chain_crf import LinearChainCRF, Segmentation
+from structattn.distributions.linear_chain_crf import LinearChainCRF
 from structattn.distributions.nonprojective_crf import NonProjectiveDependencyCRF
 from structattn.distributions.semi_markov_crf import SemiMarkovCRF
 
@@ -22,7 +22,6 @@ __all__ = [
     "Labelled",
     "LinearChainCRF",
     "NonProjectiveDependencyCRF",
-    "Segmentation",
     "SemiMarkovCRF",
     "StructuredDistribution",
     "WarpingCRF",

@@ -115,7 +115,8 @@ def comparison_table(comparison: Comparison, layout: str) -> str:
         ConfigError: for any other layout.
 
     Example:
-        >>> from structattn.training import Comparison, Significance
+        >>> from structattn.training import Significance
+        >>> from structattn.training.comparison import Comparison
         >>> from structattn.training.comparison import Difference, Group
         >>> groups = [Group("transformer", (), (0.875,), 0.875, None), Group("disan", (), (0.9,), 0.9, 0.011)]
         >>> difference = Difference("transformer", "disan", Significance(0.025, 0.004, 0.046, 0.031, None), ())
@@ -172,7 +173,8 @@ def flips_page(comparison: Comparison, data: str | None = None) -> str:
         ConfigError: for a single system.
 
     Example:
-        >>> from structattn.training import Comparison, Significance
+        >>> from structattn.training import Significance
+        >>> from structattn.training.comparison import Comparison
         >>> from structattn.training.comparison import Difference, Group
         >>> groups = (Group("plain", (), (0.8,), 0.8, None), Group("disan", (), (0.9,), 0.9, None))
         >>> flips = (Flip("7", ("a fine film",), "pos", ("neg",), ("pos",), True),)

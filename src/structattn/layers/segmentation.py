@@ -9,7 +9,8 @@ import torch
 from jaxtyping import Bool, Float, Int, Shaped
 from torch import Tensor, nn
 
-from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF, Segmentation
+from structattn.distributions import IndependentChoice, IndependentSelection, LinearChainCRF
+from structattn.distributions.linear_chain_crf import Segmentation
 from structattn.layers.batch_argument import count_words, read_mask
 from structattn.layers.linear import glorot_linear
 from structattn.layers.structured_attention import PartDistribution, Reader, Scorer, normalised

@@ -10,7 +10,7 @@ from structattn.lazy import load_lazily
 
 if TYPE_CHECKING:
     from structattn.training.calibrate_run import calibrate
-    from structattn.training.comparison import Comparison, compare
+    from structattn.training.comparison import compare
     from structattn.training.distributed import is_first_process
     from structattn.training.heads import Pretraining, pretrain_heads
     from structattn.training.heads_config import PretrainingConfig
@@ -30,7 +30,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Answers",
-    "Comparison",
     "DataConfig",
     "Learner",
     "Measured",
