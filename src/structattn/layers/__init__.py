@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         TwoStateChain,
     )
     from structattn.layers.span_scorer import PhraseReader, SpanScorer
+    from structattn.layers.sparse_map import SparseMap
     from structattn.layers.structured_attention import (
         GumbelNoise,
         PartDistribution,
@@ -71,6 +72,7 @@ __all__ = [
     "SoftmaxSelection",
     "Source2Token",
     "SpanScorer",
+    "SparseMap",
     "StepReader",
     "StraightThroughSample",
     "StructuredAttention",

@@ -250,7 +250,7 @@ class StructuredAttention(nn.Module):
     Args:
         scorer: module ``(states, mask)``, or ``(states, mask, queries)``, to a distribution over structures.
         expectation: from the distribution to weights of parts: `marginals`, `straight_through_argmax`,
-            `StraightThroughSample`.
+            `StraightThroughSample`, `SparseMap`.
         reader: from weights of parts to the output; ``scorer.reader()`` if ``None``.
 
     Raises:
