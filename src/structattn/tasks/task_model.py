@@ -280,7 +280,7 @@ class TaskModel(SavedModel):
             raise ConfigError(f"batch_size: expected at least 1, got {batch_size}")
         if not isinstance(items, list | tuple) or any(isinstance(item, Mapping) for item in items):
             columns = {} if self.reading is None else self.reading().columns
-            target = "score" if self.task.is_regression else "class"
+            target = self.task.label_target
             if batch_size is not None:
                 columns, target = {**columns, "label_column": None}, "none"
             rows = read_objects(items, **columns, target=target, num_texts=self.task.arity)
