@@ -9,7 +9,7 @@ from structattn.backbones import relation_loss
 from structattn.backbones.planting import plant, visible_pairs
 from structattn.backbones.text_boundaries import with_boundaries
 from structattn.errors import ConfigError, MissingStructure
-from structattn.priors import ConstituencyDistance, DependencyDistance, Forward, WordDistance
+from structattn.priors import ConstituencyDistance, DependencyDistance, Forward, Relation, WordDistance
 
 WORDS = ["the", "dog", "near", "trees", "barks"]
 SENTENCE = sa.Sentence(WORDS, dependency=sa.DependencyTree([2, 5, 4, 2, 0]))
@@ -34,6 +34,19 @@ def normalised(targets):
 def planted(kind="llama", priors=None, **options):
     priors = {(0, 1): DependencyDistance(), (1, 3): WordDistance()} if priors is None else priors
     return plant(tiny_decoder(kind), priors, tokenizer=decoder_tokenizer(), **options)
+
+
+def test_distances_by_hand_and_in_the_words_so_far():
+    """*near* is 2 from *dog* in both, but in the tree of the words so far nothing connects them: each is a root."""
+    assert [
+        "".join(map(str, row)) for row in SENTENCE.dependency.distances()
+    ] == ["01322", "10211", "32013", "21102", "21320"]
+    prefix = sa.Sentence(WORDS[:3], dependency=sa.DependencyTree([2, 0, 0]))
+    assert prefix.dependency.distances()[2] == [3, 2, 0]
+    seen = [
+        Relation("ancestor", as_mask=True)(batched(each)).allowed[0, 0, 2, :3].tolist() for each in (SENTENCE, prefix)
+    ]
+    assert seen == [[False, True, True], [False, False, True]]
 
 
 def test_targets_of_the_next_word_by_hand():
@@ -61,6 +74,15 @@ def test_divergence_from_uniform_attention_by_hand():
     pairs = visible_pairs(torch.ones(1, 7, dtype=torch.bool), align="next", is_causal=True)
     loss = relation_loss(torch.zeros(1, 1, 7, 7), targets, pairs, objective="kl", reduction="pairs")
     assert loss.item() == pytest.approx(0.195359, abs=1e-6)
+
+
+def test_divergence_of_a_word_in_two_pieces_by_hand():
+    """Uniform attention of the beginning, four words, two pieces of *barks* and the end."""
+    model = planted(priors={(0, 1): DependencyDistance()})
+    model._weights[0] = torch.ones(1, 4, 8, 8).tril() / torch.arange(1, 9)[:, None]
+    owners = torch.tensor([[0, 1, 2, 3, 4, 5, 5, 6]])
+    loss = model.divergence(batched(with_boundaries(SENTENCE)), owners)
+    assert loss.item() == pytest.approx(0.164868, abs=1e-6)
 
 
 @pytest.mark.parametrize("kind", DECODERS)
