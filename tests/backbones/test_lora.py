@@ -24,7 +24,8 @@ def read(injected):
 def test_lora_and_priors_are_trained_saved_and_merged(kind, tmp_path: Path):
     injected = inject(tiny_decoder(kind), NAMES, tokenizer=decoder_tokenizer())
     before = read(injected)
-    config = peft.LoraConfig(r=4, lora_alpha=8, target_modules=TARGETS[kind], task_type="CAUSAL_LM")
+    options = {"target_modules": TARGETS[kind], "fan_in_fan_out": kind == "gpt2", "task_type": "CAUSAL_LM"}
+    config = peft.LoraConfig(r=4, lora_alpha=8, **options)
     adapted = peft.get_peft_model(injected.model, config)
     assert torch.equal(read(injected), before), "an adapter starts at zero"
     subwords = injected.tokenize(TEXTS)
