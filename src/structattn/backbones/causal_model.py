@@ -61,12 +61,9 @@ class Planting:
 
 @dataclass(frozen=True)
 class Regularity:
-    """States whose phrases learn to split as their trees do; see ``layers.tree_regularity``.
+    """States whose phrases learn to split as their trees do (``layers.tree_regularity``); off without a ``weight``.
 
-    Attributes:
-        weight: factor of the loss; without one, nothing is regularised.
-        layer: the layer with these states as its output, from 0; negative ones from the end.
-        channels: share of the channels that are regularised, from the first on.
+    They are the output of a ``layer``, from 0 or negative from the end; a share of their first ``channels`` counts.
     """
 
     weight: float = 0.0

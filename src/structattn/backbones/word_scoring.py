@@ -128,12 +128,7 @@ def _by_word(subwords: SubwordBatch, owners: Tensor, bits: Tensor, count_eos: bo
 
 
 def word_perplexity(scores: Iterable[Surprisals]) -> float:
-    """``2 ** (bits / words)`` over all words of some sentences; NaN without words.
-
-    Example:
-        >>> word_perplexity([Surprisals(("a", "b"), (1, 2), (1.0, 3.0))])
-        4.0
-    """
+    """``2 ** (bits / words)`` over all words of some sentences; NaN without words."""
     total, count = 0.0, 0
     for score in scores:
         total, count = total + score.total, count + len(score.words)
@@ -184,12 +179,7 @@ def pair_accuracies(
 
 
 def sample_pairs(templates: Sequence[str], size: int, seed: int) -> list[int]:
-    """The positions of at most ``size`` pairs of each template, drawn with a seed, in order.
-
-    Example:
-        >>> sample_pairs(["s", "s", "s", "t"], 2, seed=0)
-        [0, 2, 3]
-    """
+    """The positions of at most ``size`` pairs of each template, drawn with a seed, in order."""
     by_template: dict[str, list[int]] = {}
     for position, template in enumerate(templates):
         by_template.setdefault(template, []).append(position)
