@@ -58,9 +58,9 @@ def _dotted(options: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, 
 
 
 def _encoders() -> Entries:
-    from structattn.encoders.encoder_table import BUILDERS
+    from structattn.encoders.encoder_table import BUILDERS, LANGUAGE_MODELS
 
-    return _builders(BUILDERS)
+    return {**_builders(BUILDERS), **_builders(LANGUAGE_MODELS)}
 
 
 def _embedders() -> Entries:
