@@ -35,7 +35,7 @@ from structattn_papers.reproduction import (
     read_rows,
     selected,
 )
-from structattn_papers.reproduction.checks import has_drifted
+from structattn_papers.reproduction.checks import has_drifted, read_checks
 from structattn_papers.reproduction.golden import golden_step, same_output
 from structattn_papers.reproduction.golden_inputs import golden_backbone
 from structattn_papers.reproduction.queue import Progress
@@ -179,7 +179,7 @@ def test_recorded_runs_are_checked_beside_their_records(
     assert base.records.read_bytes() == before
     checks = [json.loads(line) for line in (base.folder / "checks.jsonl").read_text(encoding="utf-8").splitlines()]
     assert [(line["seed"], len(line["differences"])) for line in checks] == [(1, 0), (2, 0), (2, 2)]
-    assert [has_drifted(base, [record]) for record in read_records(base)] == [False, True]
+    assert [has_drifted(base, [record], read_checks(base.folder)) for record in read_records(base)] == [False, True]
 
 
 def test_a_change_in_the_last_bits_of_training_is_seen(place: Place, monkeypatch: pytest.MonkeyPatch) -> None:

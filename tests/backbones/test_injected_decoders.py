@@ -1,5 +1,7 @@
 """Priors in decoders: no state depends on a later word, and cached steps are those of a whole text."""
 
+import functools
+
 import pytest
 import torch
 
@@ -124,6 +126,26 @@ def test_a_prior_that_reads_later_words_is_refused(prior):
         inject(tiny_decoder("llama"), prior)
     with pytest.raises(ConfigError, match="trees='prompt' is for decoders, and BertModel reads a text both ways"):
         inject(tiny("bert"), prior, trees="prompt")
+
+
+def test_what_a_wrapper_set_on_the_model_is_put_back():
+    """PEFT sets ``prepare_inputs_for_generation`` on the model; without one, none is left behind."""
+    injected = decoder("gpt2", NAMES)
+    steps = {"max_new_tokens": 3, "do_sample": False}
+    expected = injected.generate([sentence(4)], **steps).tolist()
+    assert "prepare_inputs_for_generation" not in vars(injected.model)
+    calls = []
+    usual = injected.model.prepare_inputs_for_generation
+
+    @functools.wraps(usual)
+    def wrapped(*values, **inputs):
+        calls.append(len(values))
+        return usual(*values, **inputs)
+
+    injected.model.prepare_inputs_for_generation = wrapped
+    assert injected.generate([sentence(4)], **steps).tolist() == expected
+    assert calls
+    assert vars(injected.model)["prepare_inputs_for_generation"] is wrapped
 
 
 def test_a_word_without_a_key_is_refused():

@@ -3,6 +3,7 @@
 import dataclasses
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from structattn.files.json_yaml import naming_description, read_json_lines
 from structattn_papers.reproduction.records import Record, append_line
@@ -67,14 +68,20 @@ def append_check(row: Row, result: Check) -> None:
     append_line(row.folder / CHECKS, dataclasses.asdict(result))
 
 
-def has_drifted(row: Row, records: Sequence[Record]) -> bool:
+def read_checks(folder: Path) -> list[Check]:
+    """The checks of a paper, the latest last."""
+    file, checks = folder / CHECKS, []
+    for values in read_json_lines(file, keys=("row", "seed")) if file.is_file() else ():
+        with naming_description(file, "a check"):
+            checks.append(Check(**values))
+    return checks
+
+
+def has_drifted(row: Row, records: Sequence[Record], checks: Sequence[Check]) -> bool:
     """Whether the latest check of any of these records found a difference, on the machine that made the record."""
     origins = {record.seed: (record.version, record.machine) for record in records}
     latest = {}
-    file = row.folder / CHECKS
-    for values in read_json_lines(file, keys=("row", "seed")) if file.is_file() else ():
-        with naming_description(file, "a check"):
-            result = Check(**values)
+    for result in checks:
         if result.row == row.name and origins.get(result.seed) == (result.recorded, result.machine):
             latest[result.seed] = result
     return any(result.differences for result in latest.values())

@@ -26,7 +26,7 @@ from typing import Any
 from structattn.errors import ConfigError
 from structattn.files.json_yaml import read_yaml
 from structattn.options.checking import suggest
-from structattn_papers.reproduction.checks import has_drifted
+from structattn_papers.reproduction.checks import Check, has_drifted, read_checks
 from structattn_papers.reproduction.curves import learning_curve
 from structattn_papers.reproduction.differences import can_be_resampled, difference_lines, seed_difference_lines
 from structattn_papers.reproduction.figures import Figure, figure, legend
@@ -52,6 +52,7 @@ class Evidence:
         self.papers = Path(papers)
         self._rows = all_rows(papers)
         self._known: dict[str, Recorded | None] = {}
+        self._checks: dict[Path, list[Check]] = {}
 
     def row(self, name: str, asked_by: str) -> Row:
         """A row by ``system/name``.
@@ -77,7 +78,9 @@ class Evidence:
 
     def _read(self, row: Row) -> Recorded:
         result = recorded(row, golden_output(row))
-        return dataclasses.replace(result, has_drifted=has_drifted(row, result.records))
+        if row.folder not in self._checks:
+            self._checks[row.folder] = read_checks(row.folder)
+        return dataclasses.replace(result, has_drifted=has_drifted(row, result.records, self._checks[row.folder]))
 
 
 @dataclass(frozen=True)

@@ -51,6 +51,7 @@ def generate(injected: "InjectedModel", texts: Sequence[Any], **options: Any) ->
     _check_length(injected, prompts, options.get("max_new_tokens"))
     rows = _NewRows(injected, prompts)
     prepare = model.prepare_inputs_for_generation
+    replaced = vars(model).get("prepare_inputs_for_generation")  # that of a wrapper such as PEFT's, which is put back
 
     @functools.wraps(prepare)  # transformers reads its signature
     def prepare_with_bias(input_ids: Tensor, *values: Any, **inputs: Any) -> Any:
@@ -66,6 +67,8 @@ def generate(injected: "InjectedModel", texts: Sequence[Any], **options: Any) ->
             return model.generate(input_ids=prompts.ids, attention_mask=prompts.mask.long(), **options)
     finally:
         del model.prepare_inputs_for_generation
+        if replaced is not None:
+            model.prepare_inputs_for_generation = replaced
 
 
 def pad_left(subwords: SubwordBatch) -> SubwordBatch:
