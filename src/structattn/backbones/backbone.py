@@ -9,7 +9,7 @@ import logging
 import os
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, cast
 
 import torch
 import torch.nn.functional as F
@@ -22,7 +22,6 @@ from structattn.errors import ConfigError, require, shown
 
 if TYPE_CHECKING:
     from structattn.syntax import Sentence
-
 
 LOGGER = logging.getLogger("structattn.backbones")
 MOST_UNKNOWN = 0.1  # share of unknown words, above which a warning says so
@@ -80,8 +79,8 @@ class PretrainedBackbone(nn.Module):
         self.cached_states: dict[bytes, Tensor] | None = {} if keep_states else None
         self._version = -1
         self._warned: set[str] = set()
-        config: Any = model.config
-        encoder: Any = model
+        self.model = model
+        config, encoder = self.config, cast(Any, model)
         if getattr(config, "is_encoder_decoder", False):
             raise ConfigError(f"expected an encoder, got {type(model).__name__}, which has a decoder too")
         if getattr(model, "base_model", model) is not model:
@@ -89,7 +88,6 @@ class PretrainedBackbone(nn.Module):
         num_states = int(config.num_hidden_layers) + 1
         if not -num_states <= layer < num_states:
             raise ConfigError(f"layer: expected -{num_states} to {num_states - 1} for this backbone, got {layer}")
-        self.model = model
         self.tokenizer = tokenizer
         self.layer = layer
         self.is_frozen = is_frozen
@@ -122,8 +120,7 @@ class PretrainedBackbone(nn.Module):
         """
         from structattn.backbones.backbone_files import load_backbone
 
-        model, tokenizer = load_backbone(folder)
-        backbone = cls(model, tokenizer, layer=layer, is_frozen=is_frozen, keep_states=keep_states)
+        backbone = cls(*load_backbone(folder), layer=layer, is_frozen=is_frozen, keep_states=keep_states)
         backbone.folder = os.fspath(folder)
         return backbone
 
@@ -171,10 +168,8 @@ class PretrainedBackbone(nn.Module):
         unknown = self.tokenizer.unk_token_id
         if unknown is None or not total or "unknown" in self._warned:
             return
-        rows, columns = (subwords.is_word & (subwords.ids == unknown)).nonzero().unbind(1)
-        lost = sorted(
-            {(row, int(subwords.words[row, column])) for row, column in zip(rows.tolist(), columns, strict=True)}
-        )
+        places = (subwords.is_word & (subwords.ids == unknown)).nonzero().tolist()
+        lost = sorted({(row, int(subwords.words[row, column])) for row, column in places})
         if len(lost) <= MOST_UNKNOWN * total:
             return
         texts = [[word for part in parts for word in part.words] for parts in subwords.sentences]
@@ -196,8 +191,7 @@ class PretrainedBackbone(nn.Module):
         Args:
             folder: the folder to write.
         """
-        config: Any = self.model.config
-        config.save_pretrained(folder)
+        self.config.save_pretrained(folder)
         self.tokenizer.save_pretrained(folder)
 
     @property
@@ -256,10 +250,9 @@ class PretrainedBackbone(nn.Module):
 
     def _describe_numbers(self) -> bytes:
         """What states depend on besides the text: the device and the number types they are computed in."""
-        parameter = next(self.model.parameters())
-        device = parameter.device.type
-        cast = torch.get_autocast_dtype(device) if torch.is_autocast_enabled(device) else None
-        return f"{parameter.device} {parameter.dtype} {cast} ".encode()
+        device, dtype = self.device, next(self.model.parameters()).dtype
+        lower = torch.get_autocast_dtype(device.type) if torch.is_autocast_enabled(device.type) else None
+        return f"{device} {dtype} {lower} ".encode()
 
     def _forget_changed(self) -> None:
         """Clear the cache if a parameter was changed in place; torch counts such changes."""
@@ -297,9 +290,8 @@ def takes_token_types(model: nn.Module) -> bool:
 
     GPT-2 and its relatives take them as well, but add the word embeddings of tokens 0 and 1.
     """
-    if "token_type_ids" not in inspect.signature(model.forward).parameters:
-        return False
-    return any(table in name for name, _ in model.named_parameters() for table in ("token_type", "seg_embed"))
+    tables = (table in name for name, _ in model.named_parameters() for table in ("token_type", "seg_embed"))
+    return "token_type_ids" in inspect.signature(model.forward).parameters and any(tables)
 
 
 def has_text_at_end(model: nn.Module) -> bool:
@@ -346,17 +338,12 @@ def max_input_length(model: nn.Module, tokenizer: Any) -> int | None:
     config: Any = model.config
     positions = getattr(config, "max_position_embeddings", None)
     if positions is not None and positions > 0:
-        limits.append(int(positions) - _first_position(model))
+        tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
+        padding = [index for table in tables if (index := getattr(table, "padding_idx", None)) is not None]
+        limits.append(int(positions) - max(padding, default=-1) - 1)  # the positions start after the padding
     longest = getattr(tokenizer, "model_max_length", None)
     if longest is not None and not (isinstance(longest, int | float) and longest >= 1):
         raise ConfigError(f"model_max_length in tokenizer_config.json: expected a number above 0, got {shown(longest)}")
     if longest is not None and longest < 10**9:  # transformers writes "no limit" as a very large number
         limits.append(int(longest))
     return min(limits, default=None)
-
-
-def _first_position(model: nn.Module) -> int:
-    """The first position of the table, after its padding id if it has one."""
-    tables = (module for name, module in model.named_modules() if name.endswith("position_embeddings"))
-    padding = (getattr(table, "padding_idx", None) for table in tables)
-    return max((index + 1 for index in padding if index is not None), default=0)

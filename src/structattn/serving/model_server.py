@@ -211,8 +211,7 @@ def _shown_error(result: Any) -> Any:
 def _check_text(value: Any, index: int) -> str:
     if not is_text(value) or len(value) > MOST_CHARACTERS or not value.strip():
         raise RequestError(f"texts {index}: expected a text of 1 to {MOST_CHARACTERS:,} characters, got {shown(value)}")
-    text: str = value
-    return text
+    return str(value)
 
 
 class ModelServer(TokenServer):
