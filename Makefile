@@ -68,7 +68,7 @@ docs: $(READY_TO_DOCUMENT) $(READY_FOR_PAPERS) $(IPYTHON) $(COMPILED)  ## the si
 	rm -rf docs/api
 	OMP_NUM_THREADS=1 HF_HUB_OFFLINE=1 $(BIN)/python -m sphinx --quiet --fail-on-warning -c docs/site -d docs/_build/doctrees . docs/_build/html
 
-pictures: $(READY_TO_DEVELOP) $(COMPILED)  ## docs/explorer.png and docs/explorer-moves.png anew, in Chromium, of the page of the demo
+pictures: $(READY_TO_DEVELOP) $(COMPILED)  ## docs/explorer*.png anew, in Chromium, and the explorer of the landing page, of the page of a new demo
 	$(BIN)/structattn demo --out demo
 	$(BIN)/python docs/site/pictures.py
 

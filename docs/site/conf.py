@@ -27,6 +27,7 @@ html_extra_path = [str(HERE / "extra")]
 html_theme = "furo"
 html_static_path = [str(HERE / "static")]
 html_css_files = ["site.css"]
+html_js_files = ["theme.js"]
 html_favicon = "static/favicon.svg"
 html_title = f"structattn {release}"
 html_show_sourcelink = html_copy_source = html_show_copyright = False

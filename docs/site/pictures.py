@@ -1,10 +1,12 @@
 """The pictures of the explorer on the pages: `make pictures` takes them of demo/index.html, in Chromium.
 
 ``explorer.png`` is a screenshot at twice the size, ``explorer-moves.png`` an animated PNG of one arc that is moved.
-Each carries the checksum of what draws the page, so that a test notices when they are older than the explorer.
+Each carries the checksum of what draws the page, so that a test notices when they are older than the explorer. The
+landing page embeds ``explorer.html``, the same sentence and model as a page that can be edited.
 """
 
 import hashlib
+import json
 import shutil
 import struct
 import sys
@@ -13,9 +15,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from structattn.explorer.explorer_page import frozen_page
+
 DOCS = Path(__file__).parents[1]
 PAGE = DOCS.parent / "src/structattn/explorer/page"
 STILL, MOVING = DOCS / "explorer.png", DOCS / "explorer-moves.png"
+EMBEDDED = DOCS / "site/extra/explorer.html"
 # What the page looks like; other modules may change without a new picture.
 _DRAWN_BY = ("arcs.js", "cells.js", "colours.js", "style.js", "title.js", "under_words.js")
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
@@ -91,7 +96,7 @@ _CHOOSE = f"""async () => {{
     if (app.boot.items[item].sentences[0].words.length > 14) continue;
     await app.choose(item);
     const edit = (await app.request("flip", {{ models: ["ms_san"] }})).edits.find(({{ head }}) => head);
-    if (edit) return [edit.word, edit.head];
+    if (edit) return [item, edit.word, edit.head];
   }}
   throw new Error("expected a short sentence of which an arc flips the answer, got none");
 }}"""
@@ -163,7 +168,7 @@ def main(demo: Path) -> None:
             page = context.new_page()
             page.goto(demo.resolve().as_uri())
             page.locator(".explorer:not([aria-busy])").wait_for()
-            word, head = page.evaluate(_CHOOSE)
+            item, word, head = page.evaluate(_CHOOSE)
             if file == MOVING:
                 png = film(page, word, head)
             else:
@@ -175,6 +180,20 @@ def main(demo: Path) -> None:
             file.write_bytes(stamp(png))
             print(f"{file}: {file.stat().st_size:,} bytes")
         browser.close()
+    page = embed(demo.read_text(encoding="utf-8"), item)
+    EMBEDDED.write_text(f"{page.rstrip()}<!-- {checksum()} -->\n", encoding="utf-8")
+    print(f"{EMBEDDED}: {EMBEDDED.stat().st_size:,} bytes")
+
+
+def embed(html: str, number: int) -> str:
+    """A page of one item and one model of the page of the demo."""
+    boot = json.loads(html.partition('class="structattn-explorer">')[2].partition("</script>")[0])
+    item = boot["items"][number]
+    reply = item["replies"]["look"]
+    look = {**reply, "looks": [each for each in reply["looks"] if each["model"] == "ms_san"]}
+    shown = {**item, "replies": {"look": look}, "edits": {"ms_san": item["edits"]["ms_san"]}}
+    models = [model for model in boot["models"] if model["name"] == "ms_san"]
+    return str(frozen_page({**boot, "items": [shown], "models": models, "view": {"item": 0, "models": ["ms_san"]}}))
 
 
 if __name__ == "__main__":

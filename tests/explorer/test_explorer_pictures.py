@@ -25,6 +25,7 @@ PICTURES = load_pictures()
 @pytest.mark.parametrize("file", [PICTURES.STILL, PICTURES.MOVING], ids=lambda file: file.stem)
 def test_pictures_are_no_older_than_what_draws_the_page(file: object) -> None:
     assert PICTURES.find_checksum(file.read_bytes()) == PICTURES.checksum(), "run make pictures"  # type: ignore[attr-defined]
+    assert PICTURES.checksum() in PICTURES.EMBEDDED.read_text(encoding="utf-8")
 
 
 def test_the_still_is_sharp_and_the_other_moves_in_a_megabyte_and_a_half() -> None:
