@@ -65,6 +65,13 @@ DECODERS = ("gpt2", "llama", "qwen2", "qwen3", "mistral", "gemma3_text")
 WINDOW = 6
 
 
+def save_tiny(folder: Path, **settings: Any) -> Path:
+    """A folder with the tiny BERT and the tokenizer whose subwords it reads; returns the folder."""
+    tiny("bert", **settings).save_pretrained(folder)
+    minilm_tokenizer().save_pretrained(folder)
+    return folder
+
+
 def tiny_decoder(kind: str, *, implementation: str = "sdpa", **settings: Any) -> Any:
     """A causal language model of two layers and four heads (two for keys) with large weights; some have a window."""
     import transformers as hf

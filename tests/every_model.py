@@ -9,7 +9,7 @@ from typing import Any
 import torch
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny, tiny
 from structattn.backbones import HydraConfig, add_heads
 from structattn.data.generated import agreement_treebank
 from structattn.data.text_vocabulary import TextVocabulary
@@ -35,8 +35,7 @@ VOCABULARY = sa.Vocabulary.from_examples([sa.Example((one,)) for one in SENTENCE
 
 def write_backbones(folder: Path) -> Path:
     """The folder, with what models on a backbone read."""
-    tiny("bert").save_pretrained(folder / "backbone")
-    minilm_tokenizer().save_pretrained(folder / "backbone")
+    save_tiny(folder / "backbone")
     add_heads(tiny("bert"), HydraConfig(num_heads=4)).save_pretrained(folder / "adapter")
     return folder
 

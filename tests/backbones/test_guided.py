@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import minilm_tokenizer, save_tiny, tiny
 from structattn.backbones import HydraConfig, add_heads, inject
 from structattn.backbones.sgnet import GuidedLayer
 from structattn.cli import main
@@ -28,8 +28,7 @@ NOTHING = sa.Vocabulary([])
 @pytest.fixture(scope="module")
 def backbone(tmp_path_factory: pytest.TempPathFactory) -> str:
     folder = tmp_path_factory.mktemp("injected") / "backbone"
-    tiny("bert").save_pretrained(folder)
-    minilm_tokenizer().save_pretrained(folder)
+    save_tiny(folder)
     return str(folder)
 
 

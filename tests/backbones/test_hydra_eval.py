@@ -10,7 +10,7 @@ import pytest
 import torch
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import minilm_tokenizer, save_tiny, tiny
 from small_models import sentence_model
 from structattn.backbones import HydraConfig, PretrainedBackbone, RelationHeads, evaluate_heads, head_drift
 from structattn.backbones.head_evaluation import heads_loss
@@ -108,8 +108,7 @@ def test_heads_learn_from_and_are_measured_on_states_of_one_precision(keep, monk
 def made(request, tmp_path_factory):
     """A treebank, a backbone, an adapter, and a task's model that was made of them and not trained."""
     folder = tmp_path_factory.mktemp("made")
-    tiny("bert").save_pretrained(folder / "backbone")
-    minilm_tokenizer().save_pretrained(folder / "backbone")
+    save_tiny(folder / "backbone")
     sa.write_conllu(folder / "trees.conllu", SENTENCES)
     words = ["hydra", "pretrain", str(folder / "trees.conllu"), "--dev", str(folder / "trees.conllu")]
     words += [

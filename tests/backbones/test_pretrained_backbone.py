@@ -12,7 +12,7 @@ import safetensors.torch
 import torch
 
 import structattn as sa
-from backbones import KINDS, minilm_tokenizer, tiny
+from backbones import KINDS, minilm_tokenizer, save_tiny, tiny
 from small_models import sentence_model
 from structattn.backbones import (
     BackboneEmbedding,
@@ -263,8 +263,7 @@ def test_folders_that_hold_no_backbone(tmp_path):
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("backbones")
-    tiny("bert").save_pretrained(place / "backbone")
-    minilm_tokenizer().save_pretrained(place / "backbone")
+    save_tiny(place / "backbone")
     torch.manual_seed(3)
     add_heads(tiny("bert"), HydraConfig(num_heads=4, gate_init=0.5)).save_pretrained(place / "adapter")
     return place

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import structattn as sa
-from backbones import MINILM, minilm_tokenizer, tiny
+from backbones import MINILM, minilm_tokenizer, save_tiny
 from small_models import sentence_model
 from structattn.cli import main
 from structattn.data import Example
@@ -31,8 +31,7 @@ needs_minilm = pytest.mark.skipif(not MINILM.is_dir(), reason="needs the extra t
 def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A run of a model of words on a backbone with 24 positions."""
     folder = tmp_path_factory.mktemp("runs")
-    tiny("bert", max_position_embeddings=24).save_pretrained(folder / "backbone")
-    minilm_tokenizer().save_pretrained(folder / "backbone")
+    save_tiny(folder / "backbone", max_position_embeddings=24)
     embedder = {"name": "backbone", "folder": str(folder / "backbone")}
     options: dict[str, Any] = {"options": {"dim": 8}, "optimization": {"epochs": 1}}
     return sa.train(ROWS, ROWS, encoder="disan", embedder=embedder, out=folder / "run", **options).folder

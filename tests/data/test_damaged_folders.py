@@ -14,7 +14,7 @@ from torch import nn
 from torch.overrides import TorchFunctionMode
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny, tiny
 from small_models import attachment_model
 from small_models import sentence_model as new_sentence_model
 from structattn.backbones import (
@@ -42,8 +42,7 @@ GOLD = Sentence(["kids", "wash"], ["NOUN", "VERB"], DependencyTree([2, 0], ["nsu
 
 def backbone_folder(folder: Path) -> str:
     if not folder.exists():
-        tiny("bert").save_pretrained(folder)
-        minilm_tokenizer().save_pretrained(folder)
+        save_tiny(folder)
     return str(folder)
 
 

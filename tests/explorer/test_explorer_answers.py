@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 import torch
 
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny
 from explorer_pages import unpack
 from small_models import attachment_model, sentence_model
 from structattn.data import Example, Vocabulary
@@ -47,10 +47,7 @@ TOGETHER = Task("together", arity=2, combine="together", labels=("no", "yes"))
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("asked")
-    tiny("bert").save_pretrained(found)
-    minilm_tokenizer().save_pretrained(found)
-    return found
+    return save_tiny(tmp_path_factory.mktemp("asked"))
 
 
 def words_model(name: str, task: Task = SENTIMENT, **options: Any) -> Any:

@@ -9,7 +9,7 @@ import pytest
 import torch
 from test_explorer_answers import DOG, KIDS, KINDS, VOCABULARY, words_model
 
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny
 from explorer_live import explorer, status, word
 from explorer_pages import missing, opened
 from small_models import sentence_model
@@ -40,10 +40,7 @@ ASKED = """async ([name, edits]) => {
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("carried")
-    tiny("bert").save_pretrained(found)
-    minilm_tokenizer().save_pretrained(found)
-    return found
+    return save_tiny(tmp_path_factory.mktemp("carried"))
 
 
 def write_page(folder: Path, model: Any, example: Example, **options: Any) -> Path:

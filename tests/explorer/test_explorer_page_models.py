@@ -10,7 +10,7 @@ import pytest
 import torch
 from test_explorer_answers import DOG, KIDS, KINDS
 
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny
 from explorer_live import by_mouse, explorer, name_phrase, settle, status
 from explorer_pages import missing, opened
 from structattn.data import Example
@@ -24,10 +24,7 @@ pytestmark = pytest.mark.skipif(missing() is not None, reason=missing() or "")
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    found = tmp_path_factory.mktemp("shown")
-    tiny("bert").save_pretrained(found)
-    minilm_tokenizer().save_pretrained(found)
-    return found
+    return save_tiny(tmp_path_factory.mktemp("shown"))
 
 
 @pytest.mark.parametrize("kind", KINDS)

@@ -8,7 +8,7 @@ import pytest
 import torch
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny, tiny
 from structattn.backbones import HydraConfig, HydraModel, add_heads
 from structattn.backbones.head_evaluation import RelationReport
 from structattn.data.generated import agreement_treebank
@@ -35,8 +35,7 @@ MAPS = {"backbone": 1, "hydra": 1, "injected": 2, "sgnet": 1}
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("seen")
-    tiny("bert").save_pretrained(found / "backbone")
-    minilm_tokenizer().save_pretrained(found / "backbone")
+    save_tiny(found / "backbone")
     add_heads(tiny("bert"), HydraConfig(num_heads=4)).save_pretrained(found / "adapter")
     return found
 

@@ -9,7 +9,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny, tiny
 from small_models import attachment_model, sentence_model
 from structattn.backbones import HydraConfig, add_heads
 from structattn.data import RELATIONS, Example, SentenceBatch, Vocabulary
@@ -68,8 +68,7 @@ READ = {
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     found = tmp_path_factory.mktemp("looked_at")
-    tiny("bert").save_pretrained(found / "backbone")
-    minilm_tokenizer().save_pretrained(found / "backbone")
+    save_tiny(found / "backbone")
     add_heads(tiny("bert"), HydraConfig(num_heads=4)).save_pretrained(found / "adapter")
     return found
 

@@ -8,7 +8,7 @@ import pytest
 from torch import nn
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny
 from structattn.data import Example, Vocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError
@@ -149,8 +149,7 @@ def test_a_vocabulary_may_hold_any_word() -> None:
 
 
 def test_backbones_read_their_own_mask(tmp_path: Path) -> None:
-    tiny("bert").save_pretrained(tmp_path)
-    minilm_tokenizer().save_pretrained(tmp_path)
+    save_tiny(tmp_path)
     encoder = build("backbone", embedder={"folder": str(tmp_path)})
     model = SentenceModel(encoder, get_task("classification"), labels=("no", "yes"), vocabulary=Vocabulary([]))
     (found,) = leave_one_out(model, Sentence.from_text("Kids don't wash."), label="yes")

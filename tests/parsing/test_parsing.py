@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny
 from interrupting import interrupted
 from structattn.data import agreement_treebank
 from structattn.errors import ConfigError, ParseError
@@ -428,8 +428,7 @@ def test_options_are_checked(gold: list[Sentence], files: Path, tmp_path: Path) 
 
 
 def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) -> None:
-    tiny("bert").save_pretrained(tmp_path / "backbone")
-    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
+    save_tiny(tmp_path / "backbone")
     options = {"encoder": {"pooling": "mean"}, "scorer": OPTIONS["scorer"], "backbone": str(tmp_path / "backbone")}
     result = train_parser(config(files, tmp_path / "run", epochs=1, optimization={"learning_rate": 0.01}, **options))
     shutil.rmtree(tmp_path / "backbone")
@@ -446,8 +445,7 @@ def test_a_backbone_is_fine_tuned_saved_and_loaded(files: Path, tmp_path: Path) 
 
 
 def test_the_backbone_has_a_rate_of_its_own(gold: list[Sentence], files: Path, tmp_path: Path) -> None:
-    tiny("bert").save_pretrained(tmp_path / "backbone")
-    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
+    save_tiny(tmp_path / "backbone")
     given = config(
         files,
         tmp_path / "run",
@@ -467,8 +465,7 @@ def test_the_backbone_has_a_rate_of_its_own(gold: list[Sentence], files: Path, t
 
 @pytest.mark.parametrize(("file", "message"), [("config", "config.json: expected"), ("tokenizer", "has no tokenizer")])
 def test_a_backbone_that_lacks_a_file_is_named(gold: list[Sentence], tmp_path: Path, file: str, message: str) -> None:
-    tiny("bert").save_pretrained(tmp_path / "backbone")
-    minilm_tokenizer().save_pretrained(tmp_path / "backbone")
+    save_tiny(tmp_path / "backbone")
     build_parser(gold, backbone=tmp_path / "backbone").save_pretrained(tmp_path / "parser")
     (tmp_path / "parser" / "backbone" / f"{file}.json").unlink()
     with pytest.raises(ValueError, match=f"parser/backbone.*{message}"):

@@ -9,7 +9,7 @@ import torch
 from torch import nn
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny, tiny
 from structattn.backbones import HydraConfig, add_heads
 from structattn.cli import main, program
 from structattn.data.generated import agreement_treebank
@@ -61,8 +61,7 @@ SERVES = {"explore", "serve"}
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    tiny("bert").save_pretrained(folder / "backbone")
-    minilm_tokenizer().save_pretrained(folder / "backbone")
+    save_tiny(folder / "backbone")
     add_heads(tiny("bert"), HydraConfig(num_heads=2)).save_pretrained(folder / "adapter")
     trees = [example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 12)]
     gold = [sa.Sentence(one.words, one.tags or ["X"] * len(one), one.dependency) for one in trees]

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny
 from interrupting import MOMENTS, kill_at
 from structattn.cli import main
 from structattn.data.generated import agreement_treebank
@@ -45,8 +45,7 @@ KINDS: Mapping[str, tuple[str, ...]] = {
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("data")
-    tiny("bert").save_pretrained(folder / "backbone")
-    minilm_tokenizer().save_pretrained(folder / "backbone")
+    save_tiny(folder / "backbone")
     trees = (example.sentences[0] for example in itertools.islice(agreement_treebank(seed=5), 24))
     tagged = [sa.Sentence(one.words, one.tags or ["X"] * len(one), one.dependency) for one in trees]
     sa.write_conllu(folder / "trees.conllu", tagged)

@@ -13,7 +13,7 @@ import torch
 from test_training import configure, curve, weights, write_reviews
 
 import structattn as sa
-from backbones import MINILM, minilm_tokenizer, tiny
+from backbones import MINILM, save_tiny
 from forking import Run, forking_after
 from interrupting import interrupted
 from structattn.training import DataConfig, RunConfig, load_config, run
@@ -29,8 +29,7 @@ KINDS: dict[str, dict[str, str]] = {"whole": {}, "shards": FSDP}
 def config(tmp_path_factory: pytest.TempPathFactory) -> RunConfig:
     """A tiny BERT, and a number of texts that processes cannot share out evenly."""
     folder = tmp_path_factory.mktemp("data")
-    tiny("bert").save_pretrained(folder / "tiny")
-    minilm_tokenizer().save_pretrained(folder / "tiny")
+    save_tiny(folder / "tiny")
     data = DataConfig(
         str(write_reviews(folder / "train.txt", 48)), dev=str(write_reviews(folder / "dev.txt", 13, seed=1))
     )

@@ -12,7 +12,7 @@ import yaml
 
 import small_models
 import structattn as sa
-from backbones import minilm_tokenizer, tiny
+from backbones import save_tiny
 from structattn.backbones import HydraConfig, HydraModelForSequenceClassification, add_heads, load_backbone
 from structattn.backbones.backbone_files import read_backbone_config
 from structattn.data import Vocabulary
@@ -48,8 +48,7 @@ VOCABULARY = Vocabulary(["good", "bad"])
 
 
 def tiny_backbone(folder: Path) -> Path:
-    tiny("bert").save_pretrained(folder)
-    minilm_tokenizer().save_pretrained(folder)
+    save_tiny(folder)
     return folder
 
 
