@@ -6,7 +6,7 @@ import pytest
 import torch
 from torch.distributions import kl_divergence
 
-from structattn.distributions import AlignmentCRF, StructuredDistribution, WarpingCRF
+from structattn.distributions import AlignmentCRF, Labelled, StructuredDistribution, WarpingCRF
 from structures_by_hand import all_alignments, all_warpings, one_hot_rows
 
 SIZES = list(itertools.product(range(4), range(4)))
@@ -70,6 +70,17 @@ def test_what_is_part_of_a_structure_is_not_always_one() -> None:
     assert not alignment.support.check(path)
     for matches in ([[0, 1], [1, 2]], [[0, 1]], [[-1, -1]]):
         assert alignment.support.check(alignment.from_structure(torch.tensor(matches)))
+
+
+@both
+def test_labels_of_pairs(kind: type[StructuredDistribution]) -> None:
+    ours = Labelled(kind, torch.zeros(3, 2, 3, 4, dtype=torch.float64), [2, 2, 1], key_lengths=[3, 2, 3])
+    for item, (queries, keys) in enumerate([(2, 3), (2, 2), (1, 3)]):
+        count = sum(4 ** len(pairs) for pairs in BY_HAND[kind](queries, keys))
+        torch.testing.assert_close(ours.log_count()[item].exp(), torch.tensor(float(count)).double())
+    samples = ours.sample((5,), torch.Generator().manual_seed(0))
+    assert (ours.log_prob(samples) > -torch.inf).all()
+    assert (samples.sum(-1) <= 1).all()
 
 
 def test_the_entropy_of_parts_that_may_be_left_out() -> None:

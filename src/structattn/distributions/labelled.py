@@ -76,6 +76,7 @@ class Labelled(StructuredDistribution):
         super().__init__(
             dict(zip(outline._names, (scores.to(outline.scores.dtype), *outline._arrays[1:]), strict=True)),
             lengths=outline.lengths,
+            num_words=torch.iinfo(torch.int64).max,  # the family has checked the lengths, and says what they count
             axes=((axes + 1, rows + 1 if rows else 0), *outline._axes[1:]),
             kernel_options=outline._kernel_options,
             mask=None if outline._mask is None else outline._mask.unsqueeze(-1),
