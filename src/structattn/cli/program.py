@@ -41,6 +41,8 @@ COMMANDS = {
     "parse": "parse raw text into CoNLL-U, by a parser of your choice",
     "parser train": "train a dependency parser of your own on a treebank",
     "parser eval": "measure attachment scores and speed of a parser on a treebank",
+    "parser compare": "compare two parsers on a treebank: significance, each relation, trees side by side",
+    "describe": "describe treebanks: sizes, lengths, depth, projectivity, relations",
     "hydra pretrain": "pretrain HYDRA heads on a frozen backbone to score a relation; writes an adapter folder",
     "hydra eval": "evaluate HYDRA heads on a treebank, and measure their drift in fine-tuning",
     "curve": "train on more and more of the data, and draw how good a system gets",

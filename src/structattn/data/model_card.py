@@ -5,6 +5,7 @@ the run ends, also says what it was trained on, how well it performs and how to 
 --cards`` adds the comparison with other runs. Reference: Mitchell et al. (2019), Model cards for model reporting.
 """
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -19,6 +20,9 @@ from structattn.tables import Table
 
 CARD = "README.md"
 _MOST_LABELS, _WIDTH = 20, 60
+# As en_ewt-ud-train.conllu; and the line of metadata that the README of such a treebank has.
+_UD_NAME = re.compile(r"(([a-z]{2,3})_\w+)-ud-")
+_UD_LICENCE = re.compile(r"^License: *(.+)$", re.MULTILINE)
 
 
 @dataclass(frozen=True)
@@ -143,19 +147,43 @@ def _card(config: Mapping[str, Any], layout: Layout, num_bytes: int, trained: Tr
 
     is_ours = config.get("model_type") == MODEL_TYPE
     kind = CARDS.get(str(config.get("kind")), _UNKNOWN) if is_ours else _BACKBONE
-    title = _choose_title(config)
-    header = yaml.safe_dump(_build_header(config, kind, title, trained), sort_keys=False, allow_unicode=True)
+    treebank = {} if trained is None else _find_treebank(trained.config)
+    title = f"parser of {treebank['treebank']}" if "treebank" in treebank else _choose_title(config)
+    fields = {**_build_header(config, kind, title, trained), **_list_terms(treebank)}
+    header = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
     sections = [
         f"---\n{header}---\n\n# {escape_markdown(title, width=_WIDTH)}",
         kind.about,
         fence_code(kind.usage.replace("EXAMPLES", _choose_examples(config)), "python"),
         "## Model",
-        format_table(["", ""], _list_settings(config, layout, num_bytes)),
+        format_table(["", ""], [*_list_settings(config, layout, num_bytes), *_escape(treebank)]),
         *([] if trained is None else _describe_training(trained)),
         "## Licence\n\nNone is stated. What the model may be used for depends on the terms of its training data and, "
         "where it has one, of its backbone; `license` in the header of this file is for the name of the licence.",
     ]
     return "\n\n".join(sections) + "\n"
+
+
+def _find_treebank(config: Mapping[str, Any]) -> dict[str, str]:
+    """Language and name of a parser's treebank, from its name in Universal Dependencies, and the licence beside it."""
+    path = Path(str(config.get("treebank") or ""))
+    named = _UD_NAME.match(path.name)
+    if named is None:
+        return {}
+    about = path.with_name("README.md")
+    stated = _UD_LICENCE.search(read_text(about)) if about.is_file() else None
+    licence = {} if stated is None else {"licence of the treebank": stated[1].strip()}
+    return {"language": named[2], "treebank": named[1], **licence}
+
+
+def _escape(rows: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    return ((name, escape_markdown(value)) for name, value in rows.items())
+
+
+def _list_terms(treebank: Mapping[str, str]) -> dict[str, str]:
+    """What the header says of a treebank, as the Hugging Face Hub spells it."""
+    licence = treebank.get("licence of the treebank", "unknown").lower().replace(" ", "-")
+    return {"language": treebank["language"], "license": licence} if treebank else {}
 
 
 def _choose_title(config: Mapping[str, Any]) -> str:

@@ -331,6 +331,6 @@ def _join(row: Mapping[str, Any]) -> str:
 
 def _shown(cell: Cell) -> str:
     if isinstance(cell, float):
-        return f"{cell:.3f}"
+        return f"{cell:.3f}" if not 0 < abs(cell) < 0.0005 else f"{cell:.0e}"
     text = "" if cell is None else " ".join(str(cell).split())
     return text if len(text) <= _WIDTH else f"{text[: _WIDTH - 1]}…"
