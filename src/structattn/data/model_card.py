@@ -64,6 +64,11 @@ CARDS: Table[ModelCard] = Table(
             f"{_LOAD}\nmodel.predict(EXAMPLES)",
             "text-classification",
         ),
+        "multilabel": ModelCard(
+            "Answers with any number of labels for each example.",
+            f"{_LOAD}\nmodel.predict(EXAMPLES)",
+            "text-classification",
+        ),
         "sequence": ModelCard("Writes a text for each sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)"),
         "tagging": ModelCard(
             "Gives a tag to each word of a sentence.", f"{_LOAD}\nmodel.predict(EXAMPLES)", "token-classification"

@@ -45,7 +45,7 @@ class DataConfig:
         text_column: for tables and JSON: the column (or key) of texts, or two for pairs, ``premise,hypothesis``; a name
             (in quotes if it has a comma), or a number from 0 in a table without a header; found by its name (``text``,
             ``review``, ...) if ``None``.
-        label_column: the column of labels, by name or number; several, ``toxic,insult``, have 0 or 1 for that label.
+        label_column: the column of labels, or several, ``a,b``, of 0 and 1.
         id_column: the column of ids, by name or number.
         phrases: train on the phrases of labelled trees too: ``all``, ``unique``, or ``weighted`` (unique, neutral ones
             by a quarter), each an example of its own; or ``nodes``, one encoding of the sentence on the labels of all
@@ -76,7 +76,7 @@ class DataConfig:
         buffer: number of streamed examples that are shuffled together; 65,536 if ``None``.
         loader_workers: number of processes that prepare streamed batches in advance.
         stratify: hold out class by class; if ``None``, in tasks for files of your own.
-        class_weights: factors of the loss: ``balanced``, or a mapping such as {rare: 4}; of several labels the largest.
+        class_weights: factors of the loss: ``balanced``, or a mapping such as {rare: 4}.
         sampling: ``balanced`` draws examples so that all classes come equally often.
     """
 
