@@ -49,7 +49,7 @@ def compare_parsers(
         values = {name: shares.value(truth, answer) for name, answer in zip(parsed, answers, strict=True)}
         interval = {"difference": tested.difference, "from": tested.low, "to": tested.high}
         scores.append({"score": score, **values, **interval, "p": tested.randomisation_p})
-    rows = [
+    rows: list[Any] = [
         {
             "sentence": number + 1,
             "words": len(gold[number]),
@@ -96,7 +96,7 @@ def list_differences(
         if guesses[0] != guesses[1]:
             right = [sum(a == b for a, b in zip(arcs, guess, strict=True)) for guess in guesses]
             rows.append((number, dict(zip(parsed, right, strict=True))))
-    return sorted(rows, key=lambda row: -abs(np.subtract(*row[1].values())))
+    return sorted(rows, key=lambda row: min(row[1].values()) - max(row[1].values()))
 
 
 def _by_relation(gold: Sequence[Sentence], parsed: Mapping[str, Sequence[Sentence]]) -> list[dict[str, Any]]:
