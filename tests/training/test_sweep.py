@@ -13,7 +13,7 @@ import structattn as sa
 from structattn.errors import ConfigError
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, RunResult, load_config, sweep
 from structattn.training.run_config import save_config
-from structattn.training.study import read_space
+from structattn.training.study import rank_options, read_space
 
 pytestmark = pytest.mark.integration
 
@@ -172,3 +172,26 @@ def test_the_command(config: RunConfig, tmp_path: Path, call: Callable[..., tupl
     with pytest.raises(ConfigError, match=r"space.yaml: options.dim: expected a list"):
         read_space(file)
     assert call("sweep", file, *words, "--trials", "2")[0] == 2
+
+
+def test_what_mattered_is_the_option_that_the_metric_follows(
+    config: RunConfig, tmp_path: Path, call: Callable[..., tuple[int, str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def run(one: RunConfig, *, resume: bool = False) -> RunResult:
+        assert one.out is not None
+        return RunResult(Path(one.out), {"accuracy": one.options["dim"] / 10, "macro_f1": 0.0}, seconds=1.0)
+
+    monkeypatch.setattr(sa.training, "run", run)
+    list(sweep(config, SPACE, trials=9, sampler="random"))
+    assert rank_options(str(config.out)) == []
+    list(sweep(config, SPACE, trials=30, sampler="random"))
+    (name, share, best), *others = rank_options(str(config.out))
+    assert (name, best) == ("options.dim", 8)
+    assert share > 0.5
+    assert share + sum(other for _, other, _ in others) == pytest.approx(1)
+    space, options = tmp_path / "space.yaml", tmp_path / "config.yaml"
+    space.write_text(yaml.safe_dump(SPACE, sort_keys=False), encoding="utf-8")
+    save_config(config, options)
+    code, out, _ = call("sweep", str(space), "--config", str(options), "--trials", "31", "--sampler", "random")
+    assert code == 0
+    assert "option                      importance  best value" in out

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from structattn import training
+from structattn.files.markdown import align_columns
 from structattn.training.run_config import RunConfig
 
 
@@ -32,7 +33,7 @@ def command(
         json: print one JSON object per trial.
     """
     try:
-        from structattn.training.study import read_space
+        from structattn.training.study import rank_options, read_space
 
         for trial in training.sweep(config, read_space(space), trials=trials, sampler=sampler):
             if json:
@@ -45,8 +46,13 @@ def command(
         # Replaces the note of the trial's own run, which says how to resume that run only.
         interrupt.__notes__ = [f"{config.out} keeps the study so far; the same command resumes it"]
         raise
-    if not json:
-        yield f"best: {Path(config.out or '') / 'best.yaml'}; structattn train --config takes it, with other seeds"
+    if json:
+        return
+    if ranked := rank_options(config.out or ""):
+        yield ""
+        rows = [[name, f"{share:.3f}", _short(best)] for name, share, best in ranked]
+        yield from align_columns(["option", "importance", "best value"], rows)
+    yield f"best: {Path(config.out or '') / 'best.yaml'}; structattn train --config takes it, with other seeds"
 
 
 def _short(value: object) -> str:

@@ -10,6 +10,7 @@ import functools
 import json
 import math
 import os
+import warnings
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -22,7 +23,7 @@ from structattn.files.json_yaml import read_json, read_yaml, write_json
 from structattn.files.text import check_local
 from structattn.options.checking import suggest
 from structattn.training.history import rank_value
-from structattn.training.plan import plan_run
+from structattn.training.plan import plan_data, plan_run
 from structattn.training.run_config import RunConfig, save_config
 from structattn.training.run_folder import RunFolder, plain_values
 
@@ -30,6 +31,8 @@ Sampler = Literal["tpe", "random"]
 STUDY, BEST = "study.json", "best.yaml"
 # The first trials of ``tpe``, which are drawn at random, as there is nothing to learn from yet.
 _AT_RANDOM = 6
+# Of fewer trials, importance is chance.
+_FEWEST = 10
 _LARGEST = 2**53  # bound of the numbers of a range, and of its steps
 _RANGE = {"low", "high", "step", "log"}
 
@@ -128,6 +131,33 @@ def sweep(
             yield Trial(number, proposal.params, value, seconds, is_best)
 
 
+def rank_options(out: str | os.PathLike[str]) -> list[tuple[str, float, Any]]:
+    """What mattered in a study: options by their importance, a share of 1, and the value of each in the best trial.
+
+    PED-ANOVA (Watanabe, Bansal and Hutter 2023) tells how far the values of an option in the best tenth of the trials
+    differ from those in all. Empty for fewer than ten trials with a metric, or if all are equally good.
+
+    Args:
+        out: the folder of the study.
+    """
+    described = read_json(Path(out) / STUDY, keys=("space", "config", "trials"))
+    optuna, distributions = require("optuna", "sweep"), _make_distributions(described["space"])
+    metric = plan_data(RunConfig.from_dict(described["config"]), splits=()).task.main_metric
+    rows = [row for row in described["trials"] if not math.isnan(row["metric"])]
+    if len(rows) < _FEWEST or len({row["metric"] for row in rows}) == 1:
+        return []
+    with _without_messages(optuna):
+        study = optuna.create_study(direction="maximize" if metric.greater_is_better else "minimize")
+        for row in rows:
+            study.add_trial(
+                optuna.trial.create_trial(params=row["values"], distributions=distributions, value=row["metric"])
+            )
+        evaluator = optuna.importance.PedAnovaImportanceEvaluator()
+        shares = optuna.importance.get_param_importances(study, evaluator=evaluator)
+    best = study.best_params
+    return [(name, float(share), best[name]) for name, share in shares.items()]
+
+
 def read_space(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The space of a YAML file: options by their dotted names, each a list or a range; an error names the file."""
     space = read_yaml(path)
@@ -149,7 +179,9 @@ def _without_messages(optuna: Any) -> Iterator[None]:
     verbosity = optuna.logging.get_verbosity()
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
-        yield
+        with warnings.catch_warnings():  # of parts that may change
+            warnings.simplefilter("ignore", optuna.exceptions.ExperimentalWarning)
+            yield
     finally:
         optuna.logging.set_verbosity(verbosity)
 
