@@ -2,12 +2,20 @@
 
 import json
 from collections.abc import Callable, Mapping
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import pytest
 import torch
-from transformers import AutoModelForSequenceClassification, Trainer, TrainingArguments
+from transformers import (
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    Trainer,
+    TrainingArguments,
+    pipeline,
+)
 
 import structattn as sa
 from structattn.errors import ConfigError, StructAttnError
@@ -108,3 +116,15 @@ def test_an_auto_class_names_the_configuration_that_is_none(key: str, value: obj
     file.write_text(json.dumps({**json.loads(file.read_text(encoding="utf-8")), key: value}), encoding="utf-8")
     with pytest.raises(StructAttnError, match=r"config\.json|model\.safetensors|vocabulary\.json"):
         AutoModelForSequenceClassification.from_pretrained(tmp_path)
+
+
+def test_auto_classes_load_a_model_and_a_pipeline_names_the_call_that_answers_texts(tmp_path: Path) -> None:
+    encoder = sa.encoders.build("emb_s2t", vocab_size=4, dim=4)
+    vocabulary = sa.Vocabulary(["dull", "fine"])
+    model = sa.tasks.SentenceModel(encoder, sa.tasks.SENTIMENT, vocabulary=vocabulary)
+    model.save_pretrained(tmp_path / "model")
+    loaded = AutoModel.from_pretrained(tmp_path / "model")
+    assert loaded.predict(["fine"]) == model.predict(["fine"])
+    for door in (AutoTokenizer.from_pretrained, partial(pipeline, "text-classification")):
+        with pytest.raises(ConfigError, match=r"sa\.load\('.*model'\)\.predict\(\[\.\.\.\]\) answers texts"):
+            door(str(tmp_path / "model"))

@@ -1,7 +1,7 @@
 """The same model as a Hugging Face model.
 
-After ``import structattn.training.hugging_face``, ``AutoModelForSequenceClassification.from_pretrained(folder)`` reads
-the folders of sentence models; nothing else registers them. Needs the extra ``train``. The classes here inherit from
+After ``import structattn.training.hugging_face``, ``AutoModelForSequenceClassification`` and ``AutoModel`` read the
+folders of sentence models; nothing else registers them. Needs the extra ``train``. The classes here inherit from
 concrete classes, ``PreTrainedModel`` and its configuration, as transformers requires.
 """
 
@@ -11,7 +11,15 @@ from typing import Any
 
 import torch
 from torch import Tensor
-from transformers import AutoConfig, AutoModelForSequenceClassification, PreTrainedConfig, PreTrainedModel
+from transformers import (
+    AutoConfig,
+    AutoModel,
+    AutoModelForSequenceClassification,
+    AutoTokenizer,
+    PreTrainedConfig,
+    PreTrainedModel,
+    PreTrainedTokenizer,
+)
 from transformers.modeling_outputs import SequenceClassifierOutput
 from transformers.utils import cached_file
 
@@ -237,10 +245,23 @@ class StructAttnForSequenceClassification(PreTrainedModel):  # type: ignore[misc
         return TaskBatch((batch,), target, target.sum(-1), names, len(tokens))
 
 
+class NoTokenizer(PreTrainedTokenizer):  # type: ignore[misc]  # transformers is untyped here
+    """What ``AutoTokenizer`` and ``pipeline`` are told: texts become words, and trees, in ``predict``."""
+
+    @classmethod
+    def from_pretrained(cls, pretrained_model_name_or_path: Any, *args: Any, **kwargs: Any) -> Any:
+        """Always a ``ConfigError``, which names the call that answers texts."""
+        name = pretrained_model_name_or_path
+        hint = f"sa.load({str(name)!r}).predict([...]) answers texts"
+        raise ConfigError(f"{name}: a model of structattn has no tokenizer, so neither has a pipeline; {hint}")
+
+
 def register() -> None:
     """Register this model with the ``Auto`` classes of transformers; idempotent."""
     AutoConfig.register(MODEL_TYPE, StructAttnConfig, exist_ok=True)
-    AutoModelForSequenceClassification.register(StructAttnConfig, StructAttnForSequenceClassification, exist_ok=True)
+    for kind in (AutoModel, AutoModelForSequenceClassification):
+        kind.register(StructAttnConfig, StructAttnForSequenceClassification, exist_ok=True)
+    AutoTokenizer.register(StructAttnConfig, slow_tokenizer_class=NoTokenizer, exist_ok=True)
 
 
 register()
