@@ -51,6 +51,7 @@ from structattn.tasks import (
 )
 from structattn.tasks.answering import measure_texts, num_words
 from structattn.tasks.language_model import LanguageModel
+from structattn.tasks.multilabel import MultilabelModel
 from structattn.tasks.task_table import ModelKind
 from structattn.training import DataConfig, OptimizationConfig, RunConfig, load, run
 
@@ -253,6 +254,9 @@ def small_hydra(kind: Any, *sizes: int) -> SavedModel:
 SAVED: dict[str, Callable[[], SavedModel]] = {
     "encoder": lambda: sa.encoders.build("ms_san", vocab_size=5, dim=12),
     "sentence": make,
+    "multilabel": lambda: MultilabelModel(
+        sa.encoders.build("emb_s2t", vocab_size=8, dim=4), get_task("multilabel"), "AB", vocabulary=Vocabulary(WORDS)
+    ),
     "sequence": small_sequence_model,
     "attachment": lambda: AttachmentModel(
         sa.encoders.build("structured", vocab_size=8, dim=4), get_task("attachment"), vocabulary=Vocabulary(WORDS)
@@ -328,7 +332,7 @@ def test_every_kind_of_model_checks_its_folder(kind: str, tmp_path: Path) -> Non
         sa.load(tmp_path / "model")
 
 
-HUB_KEYS = {"architectures", "id2label", "label2id"}
+HUB_KEYS = {"architectures", "id2label", "label2id", "problem_type"}
 
 
 def test_an_encoder_alone_goes_into_another_model(tmp_path: Path) -> None:
