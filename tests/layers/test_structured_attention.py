@@ -19,8 +19,8 @@ from structattn.distributions import (
     IndependentSelection,
     LinearChainCRF,
     NonProjectiveDependencyCRF,
-    Segmentation,
 )
+from structattn.distributions.linear_chain_crf import Segmentation
 from structattn.inspection import attention_maps
 from structattn.layers import (
     ChainScorer,

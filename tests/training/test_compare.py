@@ -23,7 +23,6 @@ from structattn.files.json_yaml import read_json, read_json_lines, write_json, w
 from structattn.inspection import comparison_table, flips_page
 from structattn.tasks import METRICS, get_task, metric
 from structattn.training import (
-    Comparison,
     DataConfig,
     RunConfig,
     RunFolder,
@@ -31,7 +30,7 @@ from structattn.training import (
     compare,
     significance,
 )
-from structattn.training.comparison import Difference, Group
+from structattn.training.comparison import Comparison, Difference, Group
 from structattn.training.run_config import save_config
 from structattn.training.significance import compare_answers
 

@@ -414,7 +414,9 @@ def test_a_new_kind_of_task_is_a_row_in_each_table(tmp_path: Path, monkeypatch: 
     result = run(dataclasses.replace(config, out=str(tmp_path / "run"), device="cpu"))
     assert result.test["accuracy"] == 1.0
     assert sa.load(tmp_path / "run").predict([sa.Example((Sentence(["a"] * 4),), id="x")])[0].label == "4"
-    with pytest.raises(ConfigError, match=r"unknown answer 'song'; known: .*label, labels, number, tags, text, tree, words"):
+    with pytest.raises(
+        ConfigError, match=r"unknown answer 'song'; known: .*label, labels, number, tags, text, tree, words"
+    ):
         model_class(Task("singing", answer="song"))
 
 
