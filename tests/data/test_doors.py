@@ -203,7 +203,9 @@ def test_labels_of_fasttext_lose_their_prefix_and_are_one_per_line(tmp_path: Pat
     path.write_text("__label__pos so fine\n__label__neg so dull\n", encoding="utf-8")
     assert list_labels(sa.read_examples(path)) == ["pos", "neg"]
     path.write_text("__label__pos __label__new so fine\n", encoding="utf-8")
-    with pytest.raises(ParseError, match=r"train.txt:1: expected one label, got 'pos' and 'new'; keep one per line"):
+    with pytest.raises(
+        ParseError, match=r"train.txt:1: expected one label, got 'pos' and 'new'; --task multilabel reads"
+    ):
         list(sa.read_examples(path))
 
 

@@ -426,7 +426,7 @@ def test_parse_writes_what_the_reader_reads(
         (["parser", "train", "{}/gold.conllu", "--out", "{}/run"], "missing --dev"),
         (["parse", "{}/texts.txt", "--out", "{}/texts.txt"], "texts.txt: expected another file than"),
         (["parse", "{}/texts.txt", "--out", "{}/a", "--brackets", "{}/./a"], "a: expected another file than"),
-        (["parser"], "expected a command after 'parser', got none; known: parser train, parser eval\n"),
+        (["parser"], "expected a command after 'parser', got none; known: parser train, parser eval, parser compare\n"),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_two(

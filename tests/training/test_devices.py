@@ -38,6 +38,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
         *("--encoder.num_layers", "1", "--optimization.epochs", "1"),
     ),
     "parser eval": ("trees.conllu", "--parser", "structattn:parser"),
+    "parser compare": ("structattn:parser", "structattn:./parser", "trees.conllu"),
     "hydra pretrain": (
         "trees.conllu",
         "--backbone",
@@ -51,7 +52,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 WRITE_A_RUN = ("train", "parser train", "hydra pretrain")
 # Or with the models of ``train``, or with one of a kind of its own.
-WITHOUT_MODEL = {"convert", "curve", "demo", "doctor", "list", "score", "sweep"}
+WITHOUT_MODEL = {"convert", "curve", "demo", "describe", "doctor", "list", "score", "sweep"}
 # What is traced runs where no function checks its arguments: ``unchecked/test_export.py``.
 TRACED = {"export"}
 # A server runs until it is interrupted: ``test_explorer_server.py``, ``test_serving.py``.
