@@ -87,7 +87,7 @@ class Block(NamedTuple):
             [row[_FORM] for row in words],
             _unless_all_missing([row[_UPOS] for row in words]),
             _dependency(words, numbers, self.path),
-            metadata=self.metadata,
+            metadata=_metadata(comments),
         )
         # Rows and comments that the plain fields can restore are not kept: a sentence read equals the one written.
         return Sentence(
