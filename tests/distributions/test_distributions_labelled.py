@@ -19,18 +19,11 @@ from structattn.distributions import (
     NonProjectiveDependencyCRF,
     SemiMarkovCRF,
     StructuredDistribution,
+    WarpingCRF,
 )
+from test_distributions_golden import arcs, close, f
 
-
-def f(a: int, b: int, k: int) -> float:
-    return (((a * k + b * (k + 2)) % 7) - 3) / 2
-
-
-def close(actual: Tensor, expected: object) -> None:
-    torch.testing.assert_close(actual, torch.tensor(expected).double(), atol=6e-7, rtol=0)
-
-
-ARCS = torch.tensor([[f(head, word, 3) for head in range(4)] for word in range(1, 4)]).double()
+ARCS = arcs(3)
 RELATIONS = torch.tensor(
     [[[((h + 2 * m + 3 * label * (m + 1)) % 5 - 2) / 2 for label in range(2)] for h in range(4)] for m in range(1, 4)]
 ).double()
@@ -271,6 +264,10 @@ REFUSED: list[tuple[Callable[[], object], str]] = [
     (
         lambda: trees().cross_entropy(Labelled(NonProjectiveDependencyCRF, LABELLED_ARCS, single_root=True)),
         "cannot be compared with Labelled.*: expected the same options",
+    ),
+    (
+        lambda: Labelled(WarpingCRF, torch.zeros(2, 3, 2)).log_prob(torch.zeros(2, 3, 2)),
+        "with 2 queries and 3 keys: expected a path",
     ),
     (lambda: DependencyCRF(ARCS, mask=torch.ones(3, 4)), "mask of type torch.float32: expected a bool tensor"),
     (lambda: DependencyCRF(ARCS, mask=torch.ones(4, 4) > 0), r"mask of shape \(4, 4\) does not fit .* \(3, 4\)"),

@@ -14,7 +14,6 @@ from torch import Tensor
 
 from structattn.distributions.distribution import StructuredDistribution
 from structattn.distributions.validation import (
-    Structures,
     align_lengths,
     check_integers,
     check_lengths,
@@ -75,11 +74,6 @@ class PairCRF(StructuredDistribution):
     def key_lengths(self) -> Int[Tensor, "*batch"]:
         """The number of keys of each item."""
         return self.lengths % (self._event_shape[-1] + 1)
-
-    @property
-    def support(self) -> Structures:
-        """All structures for these numbers of queries and keys, as 0/1 parts."""
-        return Structures(self, self._event_shape, self.lengths, self._evaluate_parts, self._describe)
 
     def to_structure(self, parts: Float[Tensor, "*shape query key"]) -> Int[Tensor, "*shape row 2"]:
         """Pairs ``(query, key)`` in order, padded with ``(-1, -1)``.

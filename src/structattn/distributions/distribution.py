@@ -164,7 +164,7 @@ class StructuredDistribution(ScoreArrays, ABC):
     @property
     def support(self) -> Structures:
         """All structures of the family for these lengths, as 0/1 parts."""
-        return Structures(self, self._event_shape, self.lengths, self._evaluate_parts)
+        return Structures(self, self._event_shape, self.lengths, self._evaluate_parts, self._describe)
 
     def argmax(self) -> Float[Tensor, "..."]:
         """Parts of a best structure; for ties, see `kernels.chart.ChartSelector` and `kernels.matrix_tree`."""
@@ -295,6 +295,10 @@ class StructuredDistribution(ScoreArrays, ABC):
             allowed = [torch.zeros_like(array).masked_fill(array == -torch.inf, -torch.inf) for array in scores]
             count = self._operators.log_partition([array.double() for array in allowed], lengths, options)
         return self._per_item(count)
+
+    def _describe(self, length: int) -> str:
+        """What a sentence of this length has, for messages."""
+        return f"{length} words"
 
     def _parts_of_arrays(self, parts: Tensor) -> list[Tensor]:
         """Parts for each array of scores, from those that are shaped like the first."""

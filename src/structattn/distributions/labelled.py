@@ -221,6 +221,9 @@ class Labelled(StructuredDistribution):
     def _is_structure_shape(self, shape: tuple[int, ...]) -> bool:
         return self._outline._is_structure_shape(shape)
 
+    def _describe(self, length: int) -> str:
+        return self._outline._describe(length)
+
     def _explain_invalid(self, parts: Tensor, length: int) -> str:
         count = parts.sum(-1)
         if (count > 1).any():

@@ -280,7 +280,7 @@ class Structures(constraints.Constraint):
         event_shape: torch.Size,
         lengths: Int[Tensor, "*batch"],
         evaluate: Callable[[Tensor, Tensor], tuple[Tensor, Tensor]],
-        describe: Callable[[int], str] = "{} words".format,
+        describe: Callable[[int], str],
     ) -> None:
         super().__init__()
         self.event_dim = len(event_shape)
