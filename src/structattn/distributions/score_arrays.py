@@ -46,7 +46,7 @@ class ScoreArrays(Distribution, ABC):
         self._checks_values = validate_args
         self._names, scores = tuple(arrays), tuple(arrays.values())
         self._mask = check_mask(type(self).__name__, mask, scores[0])
-        self._arrays = self._allowed_only(scores if torch.is_grad_enabled() else [array.detach() for array in scores])
+        self._arrays = self._keep(scores)
         self._axes, self._kernel_options = tuple(axes), tuple(kernel_options)
         shape, first = scores[0].shape, len(scores[0].shape) - axes[0][0]
         num_words = shape[first] if num_words is None else num_words
@@ -92,12 +92,13 @@ class ScoreArrays(Distribution, ABC):
         )
         new = self if batch == self._batch_shape else self.expand(batch)
         new, first = copy.copy(new), first.expand(batch + self._event_shape)
-        new._arrays = new._allowed_only([first, *(array.to(first.dtype) for array in new._arrays[1:])])
+        new._arrays = new._keep([first, *(array.to(first.dtype) for array in new._arrays[1:])])
         new._limits = new._check_values()
         return new
 
-    def _allowed_only(self, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """The arrays, ``-inf`` where the mask forbids a part."""
+    def _keep(self, arrays: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """The arrays, ``-inf`` where the mask forbids a part; without their graph if gradients are off."""
+        arrays = arrays if torch.is_grad_enabled() else [array.detach() for array in arrays]
         if self._mask is None:
             return tuple(arrays)
         return arrays[0].masked_fill(~self._mask, -torch.inf), *arrays[1:]
