@@ -314,13 +314,13 @@ def _choose_tokenizer(
 def _new_model(config: Mapping[str, Any], tokenizer: Any) -> nn.Module:
     """A model of a configuration with fresh parameters, for the tokens of a tokenizer."""
     transformers = require("transformers", "train")
-    known = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
+    kinds = transformers.models.auto.modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES
     values = dict(config)
     kind = values.pop("model_type", None)
-    if kind not in known:
+    if kind not in kinds:
         raise ConfigError(
             f"config.model_type: expected that of a causal language model, such as gpt2 or llama, got {kind!r}"
-            f"{suggest(str(kind), known)}"
+            f"{suggest(str(kind), kinds)}"
         )
     usual = transformers.AutoConfig.for_model(kind)
     names = {*usual.to_dict(), *usual.attribute_map} - {"vocab_size"}  # which is that of the tokenizer

@@ -138,9 +138,9 @@ class Vocabulary:
             (words[len(_SPECIAL) : len(words) - count], words[len(words) - count :])
             for words, count in ((each.words, each.num_frozen) for each in (self, vocabulary))
         )
-        known = set(self._ids)
-        trained = [word for word in new[0] if word not in known]
-        frozen = [word for word in new[1] if word not in known]
+        present = set(self._ids)
+        trained = [word for word in new[0] if word not in present]
+        frozen = [word for word in new[1] if word not in present]
         labels = dict.fromkeys((*self.labels, *vocabulary.labels))
         return Vocabulary((*old[0], *trained), (*old[1], *frozen), labels=labels, lowercase=self.lowercase)
 

@@ -261,10 +261,10 @@ class Answers:
     def _write_page(self, names: Sequence[str], example: Example, originals: Sequence[Sentence]) -> str:
         """The page, without a server, of an example after an edit and before it."""
         examples = [example, *([self._example(originals, names)] if originals else [])]
-        known = self._items.get(_words(example), example)
-        sources = [sentence.metadata for sentence in known.sentences]
+        source = self._items.get(_words(example), example)
+        sources = [sentence.metadata for sentence in source.sentences]
         recalled = [
-            dataclasses.replace(each, label=known.label, sentences=tuple(map(_add_metadata, each.sentences, sources)))
+            dataclasses.replace(each, label=source.label, sentences=tuple(map(_add_metadata, each.sentences, sources)))
             for each in examples
         ]
         shown = Answers({name: self.models[name] for name in names}, self.parser)

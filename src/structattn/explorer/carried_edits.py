@@ -142,12 +142,12 @@ class CarriedEdits:
 
 def _pack_labels(answers: Sequence[Prediction]) -> dict[str, Any] | None:
     """The labels of the answers, where these are not always the most probable ones."""
-    given = [answer.label for answer in answers if answer.label is not None]
+    labels = [answer.label for answer in answers if answer.label is not None]
     best = [max(each.probabilities, key=lambda label: each.probabilities[label], default="") for each in answers]
-    if not given or given == best:
+    if not labels or labels == best:
         return None
-    names = sorted(set(given))
-    return {"names": names, **pack([names.index(label) for label in given])}
+    names = sorted(set(labels))
+    return {"names": names, **pack([names.index(label) for label in labels])}
 
 
 def _flags(part: Any) -> np.ndarray:

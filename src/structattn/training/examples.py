@@ -273,8 +273,8 @@ def _weigh(
     if class_weights is None:
         return examples
     if isinstance(class_weights, dict):
-        known = {label for example in examples for label in task.classes_in(example.label)}
-        check_labels("data.class_weights", class_weights, sorted(known))
+        labels = {label for example in examples for label in task.classes_in(example.label)}
+        check_labels("data.class_weights", class_weights, sorted(labels))
         classes = (task.classes_in(example.label) for example in examples)
         weights = [max((class_weights.get(label, 1.0) for label in labels), default=1.0) for labels in classes]
     else:

@@ -282,12 +282,12 @@ def describe_columns(path: str, format: str, columns: Mapping[str, Any], start: 
     read = {**dict.fromkeys(("csv", "tsv"), read_table), **readers}.get(format)
     if read is None or is_pipe(path):
         return ""
-    given = Columns.from_options(**columns)
+    requested = Columns.from_options(**columns)
     source: Source = match_files(path)[0]
     if start is not None and read is read_table:
         source = io.StringIO("\n".join(start.lines))
-    first = next(read(source, given), None)
-    return "" if first is None else first.columns.describe(given)
+    first = next(read(source, requested), None)
+    return "" if first is None else first.columns.describe(requested)
 
 
 def _require_examples(examples: Iterator[Example], name: str, path: Source) -> Iterator[Example]:
