@@ -9,7 +9,7 @@ from unittest.mock import patch
 
 import pytest
 import torch
-from torch import Tensor
+from test_distributions_golden import arcs, close, f
 
 from structattn.distributions import (
     ConstituencyCRF,
@@ -21,7 +21,6 @@ from structattn.distributions import (
     StructuredDistribution,
     WarpingCRF,
 )
-from test_distributions_golden import arcs, close, f
 
 ARCS = arcs(3)
 RELATIONS = torch.tensor(
