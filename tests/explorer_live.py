@@ -99,7 +99,7 @@ def live(browser: Any, answer: Ask = ask, start: dict[str, Any] | None = None, *
         yield page
     finally:
         context.close()
-    assert not faults
+    assert not faults, faults
 
 
 def settle(page: Any) -> None:

@@ -52,7 +52,7 @@ def opened(browser: Any, path: Path, **options: Any) -> Iterator[Any]:
         yield page
     finally:
         context.close()
-    assert not faults
+    assert not faults, faults
 
 
 def write(folder: Path, born: dict[str, Any]) -> Path:

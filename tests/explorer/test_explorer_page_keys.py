@@ -3,6 +3,7 @@
 import copy
 import json
 import random
+import re
 import threading
 from typing import Any
 
@@ -62,20 +63,116 @@ def test_undo_works_wherever_the_focus_is(chromium: Any, place: str) -> None:
         page.keyboard.press("Control+z")
         settle(page)
         assert heads(page) == HEADS
-        assert status(page).startswith("Undone. ")
-        assert status(page)[8].isupper()
+        assert status(page).startswith("Undone: cabinet → the. No head moved; prediction unchanged.")
 
 
 def test_words_stay_where_they_are_while_arcs_are_edited(chromium: Any) -> None:
-    with live(chromium) as page:
-        by_mouse(page, 0, 4)  # the longest arc
-        settle(page)
-        place = word(page, 0).bounding_box()
-        by_mouse(page, 1, 4)
-        settle(page)
-        assert word(page, 0).bounding_box() == place
+    """Also for an arc that is higher than all before, and one with a name that is longer than it reaches."""
+    start = born()
+    start["items"][0]["sentences"][0]["labels"][4] = "a relation with a long name"
+    start["items"][0]["replies"] = {}
+    with live(chromium, start=start) as page:
+        places = [[word(page, i).bounding_box() for i in range(5)]]
+        for head, dependent in ((0, 4), (1, 4), (0, 2)):
+            by_mouse(page, head, dependent)
+            settle(page)
+            places.append([word(page, i).bounding_box() for i in range(5)])
+        across = [[box["x"] for box in row] for row in places]
+        assert across == [across[0]] * 4
+        assert places[1:] == [places[1]] * 3
         selected = page.locator(".arcs").evaluate("arcs => getComputedStyle(arcs).userSelect")
     assert selected == "none"
+
+
+def test_an_edit_changes_elements_and_makes_few(chromium: Any) -> None:
+    with live(chromium) as page:
+        by_mouse(page, 4, 0)
+        settle(page)
+        page.evaluate("""() => { const { root } = [...document.querySelectorAll("div")].find(e => e.explorer).explorer;
+            window.added = 0; window.kept = [...root.querySelectorAll("button,canvas,select,.arc,.well")];
+            const count = (records) => { for (const { addedNodes } of records)
+                for (const node of addedNodes) window.added += node.nodeType === 1; };
+            new MutationObserver(count).observe(root, { childList: true, subtree: true }); }""")
+        by_mouse(page, 4, 3)
+        settle(page)
+        assert heads(page)[3] == 5
+        assert page.evaluate("() => window.kept.filter(element => !element.isConnected).length") <= 1
+        assert page.evaluate("() => window.added") <= 8
+
+
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_word_that_would_close_a_cycle_is_struck_out_and_can_be_read(chromium: Any, theme: str) -> None:
+    with live(chromium, color_scheme=theme) as page:
+        word(page, 4).focus()
+        page.keyboard.press("a")
+        closed = page.locator(".word.off")
+        styles = closed.evaluate_all(
+            """words => words.map(word => { const style = getComputedStyle(word);
+                return [style.textDecorationLine, style.opacity, style.color, style.backgroundColor]; })"""
+        )
+        assert len(styles) == 2
+        for line, opacity, *colours in styles:
+            assert (line, opacity) == ("line-through", "1")
+            lights = [luminance(colour) for colour in colours]
+            assert (max(lights) + 0.05) / (min(lights) + 0.05) >= 4.5
+
+
+def luminance(colour: str) -> float:
+    parts = [int(part) / 255 for part in re.findall(r"\d+", colour)[:3]]
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in parts]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
+
+
+def test_a_text_is_typed_parsed_edited_undone_and_exported_by_keyboard_alone(chromium: Any) -> None:
+    """After every key something has the focus, and it is where one goes on."""
+    with live(chromium) as page:
+        place = """() => { const { root } = [...document.querySelectorAll("div")].find(e => e.explorer).explorer;
+            const { activeElement: at } = root; return at && [at.className, at.dataset.key ?? at.dataset.word ?? "",
+                at.getAttribute("aria-label") ?? at.textContent.trim()]; }"""
+
+        def press(*keys: str) -> list[str]:
+            for key in keys:
+                page.keyboard.press(key)
+                settle(page)
+                assert page.evaluate(place) is not None, f"{key} of {keys}"
+            found: list[str] = page.evaluate(place)
+            return found
+
+        def go_to(name: str, key: str = "Tab") -> None:
+            for _ in range(80):
+                page.keyboard.press(key)
+                found = page.evaluate(place)
+                if found and name in found:
+                    return
+            raise AssertionError(name)
+
+        go_to("text0")
+        page.keyboard.press("Control+a")
+        page.keyboard.type("a b c d")
+        assert press("Enter")[1] == "0"
+        assert page.locator(".word").all_inner_texts() == ["a", "b", "c", "d"]
+        assert press("ArrowRight", "ArrowRight", "ArrowRight")[1] == "3"  # grab the arc of "d" and drop it on "b"
+        assert press("a", "ArrowLeft", "ArrowLeft", "Enter")[1] == "1"
+        assert heads(page) == [0, 1, 2, 2]
+        assert press("Control+z")[1] == "1"
+        assert heads(page) == [0, 1, 2, 3]
+        assert press("Enter")[1] == "1"  # "b" in hand, then another button of the line under the tree
+        go_to("Move its own arc")
+        assert press("Enter")[1] == "1"
+        press("Escape", "r")
+        assert heads(page) == [2, 0, 2, 3]
+        press("Shift+ArrowRight", "n")  # a phrase
+        assert press("Enter")[0].startswith("word")
+        go_to("phrase NP: b c")
+        press("Enter", "Escape")
+        go_to("toy/attention/0/1")
+        assert press("Enter")[1] == "toy/attention/0/1"
+        for menu, names in (("Share", ["Save state"]), ("Export", ["Dependency tree as SVG"])):
+            go_to(menu, "Shift+Tab")
+            press("Enter")
+            for name in names:
+                go_to(name)
+                assert press("Enter")[1] == menu
 
 
 def test_the_sentence_about_an_edit_is_not_overwritten(chromium: Any) -> None:

@@ -1,7 +1,8 @@
 /** The state of the explorer, what it asks, and the views that draw it. */
 
 import { Bar } from "./bar.js";
-import { isField, keyOf, make } from "./elements.js";
+import { themeOf } from "./colours.js";
+import { isField, keyOf, make, tag } from "./elements.js";
 import { headsOf, joined } from "./heads.js";
 import { Latent } from "./latent.js";
 import { Matrices } from "./matrices.js";
@@ -13,7 +14,7 @@ import { STYLE } from "./style.js";
 import { Title } from "./title.js";
 import { Trees } from "./tree_view.js";
 import { afterMove } from "./trees.js";
-import { liveHint, sentenceOf, sentenceOfAnswers } from "./wording.js";
+import { liveHint, nameOf, sentenceOf, sentenceOfAnswers } from "./wording.js";
 
 const SOON = 8; // milliseconds until the new tree is drawn without its answer
 
@@ -55,25 +56,19 @@ export class Explorer {
     const sheet = new CSSStyleSheet();
     sheet.replaceSync(STYLE);
     this.root.adoptedStyleSheets = [sheet];
-    this.status = make("p", { class: "status", role: "status", "aria-live": "polite" });
+    this.status = make(tag("p", { class: "status", role: "status", "aria-live": "polite" }));
     const kinds = [Title, Bar, Trees, Answers, Ranking, Flips, Matrices, Strips, Latent];
     this.views = kinds.map((View) => new View(this));
     const [title, bar, trees, answers, ranking, flips, matrices, strips, latent] = this.views;
     Object.assign(this, { trees, flips, matrices });
-    this.box = make(
-      "div",
-      { class: "explorer", onkeydown: (event) => this.key(event) },
+    const panels = tag("aside", {}, answers.element, flips.element, ranking.element);
+    const parts = [
       ...[title, bar, trees].map(({ element }) => element),
       this.status,
-      make(
-        "div",
-        { class: "columns" },
-        make("aside", {}, answers.element, flips.element, ranking.element),
-        matrices.large,
-        matrices.element,
-      ),
+      tag("div", { class: "columns" }, panels, matrices.large, matrices.element),
       ...[latent, strips].map(({ element }) => element),
-    );
+    ];
+    this.box = make(tag("div", { class: "explorer", onkeydown: (event) => this.key(event) }, parts));
     this.root.replaceChildren(this.box);
     const media = globalThis.matchMedia("(prefers-color-scheme: dark)");
     const redraw = () => this.draw();
@@ -102,12 +97,8 @@ export class Explorer {
     };
   }
 
-  /** "dark" or "light": that of the notebook if there is one, else of the system. */
   get theme() {
-    const { body } = document;
-    if (body.dataset.jpThemeLight) return body.dataset.jpThemeLight === "false" ? "dark" : "light";
-    if (body.classList.contains("vscode-dark")) return "dark";
-    return globalThis.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+    return themeOf(document.body);
   }
 
   /** The width inside the box or the heads as last laid out: asking the element would lay out what is half drawn. */
@@ -247,7 +238,8 @@ export class Explorer {
     try {
       const sentence = change(state.sentences[number]);
       if (same(sentence, state.sentences[number])) return undefined;
-      return this.show({ ...state, sentences: state.sentences.with(number, sentence) }, { edit: { ...edit, number } });
+      const next = { ...state, sentences: state.sentences.with(number, sentence), said: edit.said };
+      return this.show(next, { edit: { ...edit, number } });
     } catch (error) {
       this.hand = null;
       this.draw();
@@ -267,7 +259,7 @@ export class Explorer {
     const last = this.past.at(-1);
     this.future = [this.state, ...this.future];
     this.past = this.past.slice(0, -1);
-    return this.show(last, { record: false, edit: { said: "Undone." } });
+    return this.show(last, { record: false, edit: { said: `Undone: ${nameOf(this.state)}` } });
   }
 
   redo() {
@@ -275,34 +267,42 @@ export class Explorer {
     const [next, ...later] = this.future;
     this.past = [...this.past, this.state];
     this.future = later;
-    return this.show(next, { record: false, edit: { said: "Redone." } });
+    return this.show(next, { record: false, edit: { said: `Redone: ${nameOf(next)}` } });
   }
 
   choose(item) {
-    const { sentences } = this.boot.items[item];
+    return this.showOther(this.boot.items[item].sentences, item);
+  }
+
+  /** Show other sentences, with nothing edited yet. */
+  showOther(sentences, item) {
     this.view.pinned = null;
-    return this.show({ ...this.state, sentences, before: sentences, born: sentences, item });
+    const said = "another sentence.";
+    return this.show({ ...this.state, sentences, before: sentences, born: sentences, item, said });
   }
 
   setModels(models) {
     this.view.head = this.view.path = null;
-    return this.show({ ...this.state, models });
+    return this.show({ ...this.state, models, said: "other models." });
   }
 
   compareFromHere() {
-    return this.show({ ...this.state, before: this.state.sentences }, { edit: { said: "Compared from here." } });
+    const said = "Compared from here.";
+    return this.show({ ...this.state, before: this.state.sentences, said }, { edit: { said } });
   }
 
+  /** Show texts with the trees that a parser finds; whether that went well. */
   async parse(texts) {
     this.say("Parsing …");
     this.box.setAttribute("aria-busy", "true");
     try {
       const { sentences } = await this.request("parse", { text: texts, sentences: [] });
-      this.view.pinned = null;
-      return await this.show({ ...this.state, sentences, before: sentences, born: sentences, item: null });
+      await this.showOther(sentences, null);
+      return true;
     } catch (error) {
       this.box.removeAttribute("aria-busy");
-      return this.say(error.message, true);
+      this.say(error.message, true);
+      return false;
     }
   }
 

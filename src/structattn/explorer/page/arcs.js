@@ -112,14 +112,9 @@ export function drawArcs({ paths }, ink) {
       "stroke-width": arc.width ?? 1.3,
       "stroke-dasharray": arc.dashed ? "4 3" : null,
     });
-    const group = drawn(
-      "g",
-      { class: "arc", opacity: arc.opacity ?? null },
-      line,
-      drawn("path", { d: tip, fill: colour }),
-    );
-    if (arc.said) group.append(drawn("title", {}, arc.said));
-    return group;
+    const end = drawn("path", { d: tip, fill: colour });
+    const title = arc.said && drawn("title", {}, arc.said);
+    return drawn("g", { class: "arc", opacity: arc.opacity ?? null }, line, end, title);
   });
   const labels = paths
     .filter(({ arc, label }) => label && arc.label)

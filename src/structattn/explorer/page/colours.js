@@ -49,6 +49,13 @@ export const INKS = {
   },
 };
 
+/** "dark" or "light": that of the notebook if there is one, else of the system. */
+export function themeOf({ dataset, classList }) {
+  if (dataset.jpThemeLight) return dataset.jpThemeLight === "false" ? "dark" : "light";
+  if (classList.contains("vscode-dark")) return "dark";
+  return globalThis.matchMedia("(prefers-color-scheme: dark)").matches ? "dark" : "light";
+}
+
 const LEVELS = 256;
 const tables = new Map();
 

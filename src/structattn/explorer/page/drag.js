@@ -1,6 +1,6 @@
 /** Dragging: an arc by either of its ends, or a new one from a word; a line follows the pointer. */
 
-import { drawn } from "./elements.js";
+import { drawn, make } from "./elements.js";
 import { Hand } from "./hand.js";
 import { clamp } from "./numbers.js";
 
@@ -23,7 +23,8 @@ export function gripped(app, number, { from, to }, x, centres) {
 export function follow(app, start, line, { grip, drop, press }) {
   const { number, centres, inner } = line;
   const svg = inner.querySelector(".arcs");
-  const path = drawn("path", { fill: "none", stroke: "var(--edit)", "stroke-width": 2, "pointer-events": "none" });
+  const stroke = { fill: "none", stroke: "var(--edit)", "stroke-width": 2, "pointer-events": "none" };
+  const path = make(drawn("path", stroke));
   const box = inner.getBoundingClientRect();
   let hand = null;
   const placeOf = ({ clientX, clientY }) => {

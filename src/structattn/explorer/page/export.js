@@ -3,7 +3,7 @@
 import { WORD, drawArcs, layArcs, placeWords, treeArcs } from "./arcs.js";
 import { largest, outlineOf, rowLimits, shownValues, syntacticCells } from "./cells.js";
 import { INKS, Scale } from "./colours.js";
-import { drawn, dress, isRightToLeft, make, textWidth } from "./elements.js";
+import { drawn, isRightToLeft, make, tag, textWidth } from "./elements.js";
 import { MOVED } from "./heads.js";
 import { latentPicture } from "./latent.js";
 import { clamp, short } from "./numbers.js";
@@ -12,7 +12,7 @@ import { FONT } from "./style.js";
 /** Let the browser download a file. */
 export function save(name, type, content) {
   const url = URL.createObjectURL(new Blob([content], { type }));
-  make("a", { href: url, download: name }).click();
+  make(tag("a", { href: url, download: name })).click();
   setTimeout(() => URL.revokeObjectURL(url), 1000);
 }
 
@@ -79,18 +79,19 @@ function pictureOf(app, what, heads) {
   }[what]();
   const margin = 16;
   let height = margin;
-  const width = Math.max(...parts.map((part) => Number(part.getAttribute("width")))) + 2 * margin;
-  for (const part of parts) {
-    dress(part, { x: margin, y: height }, []);
-    height += Number(part.getAttribute("height")) + margin;
-  }
+  const width = Math.max(...parts.map((part) => part.attributes.width)) + 2 * margin;
+  const placed = parts.map((part) => {
+    const attributes = { ...part.attributes, x: margin, y: height };
+    height += part.attributes.height + margin;
+    return { ...part, attributes };
+  });
   const document = drawn(
     "svg",
     { width, height, viewBox: `0 0 ${width} ${height}`, "font-family": FONT },
     drawn("rect", { width, height, fill: onPaper("paper") }),
-    parts,
+    placed,
   );
-  return new XMLSerializer().serializeToString(document);
+  return new XMLSerializer().serializeToString(make(document));
 }
 
 function treePicture(sentence, before) {
@@ -246,7 +247,7 @@ async function rasterised(svg) {
   const image = new Image();
   image.src = `data:image/svg+xml;base64,${btoa(Array.from(new TextEncoder().encode(svg), (byte) => String.fromCharCode(byte)).join(""))}`;
   await image.decode();
-  const canvas = make("canvas", { width: 2 * image.width, height: 2 * image.height });
+  const canvas = make(tag("canvas", { width: 2 * image.width, height: 2 * image.height }));
   canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
   return new Promise((resolve) => canvas.toBlob(resolve, "image/png"));
 }

@@ -3,7 +3,7 @@
 
 import { Explorer } from "./app.js";
 import { carried } from "./carried.js";
-import { make } from "./elements.js";
+import { fill, make, tag } from "./elements.js";
 import { fromFragment, openState } from "./share.js";
 import { liveHint } from "./wording.js";
 
@@ -75,7 +75,7 @@ async function startServed(element, token) {
       document.title = boot.title;
       return explore(element, { ...boot, level: 1 }, server(token));
     }
-    const field = make("input", { type: "password", "aria-label": "token", autocomplete: "off" });
+    const field = make(tag("input", { type: "password", "aria-label": "token", autocomplete: "off" }));
     const open = (event) => {
       event.preventDefault();
       globalThis.location.hash = `token=${encodeURIComponent(field.value.trim())}`;
@@ -83,11 +83,10 @@ async function startServed(element, token) {
     };
     const said =
       "This page needs its token: open the address that structattn explore printed, or paste the token here.";
-    return element.replaceChildren(
-      make("form", { onsubmit: open }, make("p", {}, said), field, make("button", { type: "submit" }, "Open")),
-    );
+    const send = tag("button", { type: "submit" }, "Open");
+    return fill(element, tag("form", { onsubmit: open }, tag("p", {}, said), field, send));
   } catch (error) {
-    return element.replaceChildren(make("p", { role: "alert" }, error.message));
+    return fill(element, tag("p", { role: "alert" }, error.message));
   }
 }
 
@@ -110,7 +109,7 @@ function kernel(model) {
 /** For anywidget. */
 function render({ model, el }) {
   const { ask, stop } = kernel(model);
-  const element = make("div");
+  const element = make(tag("div"));
   el.append(element);
   const explorer = explore(element, model.get("boot"), ask);
   return () => {
@@ -125,7 +124,7 @@ export default { render };
 for (const node of document.querySelectorAll('script[type="application/json"].structattn-explorer')) {
   if (node.dataset.started) continue;
   node.dataset.started = "true";
-  const element = make("div");
+  const element = make(tag("div"));
   node.after(element);
   const boot = JSON.parse(node.textContent);
   if (boot.host !== "server") explore(element, boot, frozen(boot));

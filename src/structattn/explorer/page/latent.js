@@ -1,62 +1,46 @@
 /** Latent trees and their marginal probabilities. */
 
 import { WORD, drawArcs, layArcs, placeWords, treeArcs } from "./arcs.js";
-import { SVG, drawn, isRightToLeft, isolated, make, textWidth } from "./elements.js";
+import { SVG, drawn, fill, isRightToLeft, isolated, make, tag, textWidth } from "./elements.js";
 import { short } from "./numbers.js";
 
 /** Marginal probabilities of latent trees: arcs by probability, the best tree solid, the given tree below. */
 export class Latent {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "latent", "aria-label": "latent trees" });
+    this.element = make(tag("section", { class: "latent", "aria-label": "latent trees" }));
   }
 
   draw() {
     const { app } = this;
     const found = (app.now ?? []).filter(({ look }) => look.latent.some(Boolean));
     this.element.hidden = !found.length;
-    if (this.element.contains(app.root.activeElement)) return this.redraw(found);
-    const slider = make("input", {
+    const { threshold } = app.view;
+    const choose = (event) => {
+      app.view.threshold = Number(event.target.value);
+      this.draw();
+    };
+    const slider = tag("input", {
       type: "range",
       min: 0.01,
       max: 0.99,
       step: 0.01,
-      value: app.view.threshold,
+      value: String(threshold),
       "aria-label": "least probability of an arc",
-      oninput: (event) => ((app.view.threshold = Number(event.target.value)), this.redraw(found)),
+      oninput: choose,
     });
-    this.output = make("output", { class: "number" });
-    this.trees = make("div");
-    this.element.replaceChildren(
-      make("h2", {}, "Latent trees"),
-      make("label", { class: "soft" }, "arcs of probability above ", slider, this.output),
-      this.trees,
+    const pictures = found.flatMap(({ look, sentences }) =>
+      look.latent.flatMap((tree, i) => (tree ? [this.picture(look, tree, sentences[i], found.length > 1)] : [])),
     );
-    return this.redraw(found);
+    const output = tag("output", { class: "number" }, short(threshold, 2));
+    const label = tag("label", { class: "soft" }, "arcs of probability above ", slider, output);
+    fill(this.element, tag("h2", {}, "Latent trees"), label, tag("div", {}, pictures));
   }
 
-  redraw(found) {
-    this.output.textContent = short(this.app.view.threshold, 2);
-    this.trees.replaceChildren(
-      ...found.flatMap(({ look, sentences }) =>
-        look.latent
-          .map(
-            (tree, number) =>
-              tree &&
-              make(
-                "figure",
-                {},
-                found.length > 1 ? make("figcaption", {}, isolated(look.model)) : null,
-                make(
-                  "div",
-                  { class: "scroll" },
-                  latentPicture(tree, sentences[number], this.app.view.threshold, (role) => `var(--${role})`),
-                ),
-              ),
-          )
-          .filter(Boolean),
-      ),
-    );
+  picture(look, tree, sentence, isNamed) {
+    const picture = latentPicture(tree, sentence, this.app.view.threshold, (role) => `var(--${role})`);
+    const caption = isNamed && tag("figcaption", {}, isolated(look.model));
+    return tag("figure", {}, caption, tag("div", { class: "scroll" }, picture));
   }
 }
 

@@ -2,7 +2,7 @@
 
 import { largest, perLine, syntacticCells } from "./cells.js";
 import { Scale } from "./colours.js";
-import { UPRIGHT, button, isolated, make, segmented, textWidth } from "./elements.js";
+import { UPRIGHT, button, fill, isolated, make, segmented, tag, textWidth } from "./elements.js";
 import { scaleEnds } from "./export.js";
 import { MOVED } from "./heads.js";
 import { MatrixView } from "./matrix_view.js";
@@ -25,12 +25,10 @@ function hasModules(heads) {
 export class Matrices {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "heads", "aria-label": "attention heads" });
-    this.figure = make("figure", { class: "chosen-head" });
-    this.numbers = make("div");
-    this.large = make("div", {}, this.figure, this.numbers);
+    this.element = make(tag("section", { class: "heads", "aria-label": "attention heads" }));
+    this.large = make(tag("div"));
     this.framed = [];
-    this.panels = new Map();
+    this.views = new Map();
   }
 
   get attention() {
@@ -61,12 +59,10 @@ export class Matrices {
     const hasAnswersOnly = app.now?.some(({ look }) => look.answersOnly);
     this.element.hidden = !chosen && !hasAnswersOnly;
     this.large.hidden = !chosen;
+    this.framed = [];
     if (!chosen) {
-      this.key = null;
-      this.framed = [];
-      return this.element.replaceChildren(
-        make("p", { class: "soft" }, "For this edit the page has the prediction alone. ", liveHint(app.boot)),
-      );
+      const said = "For this edit the page has the prediction alone. ";
+      return fill(this.element, tag("p", { class: "soft" }, said, liveHint(app.boot)));
     }
     const lists = this.shown;
     const change = app.view.mode === "change" && app.isEdited;
@@ -74,39 +70,21 @@ export class Matrices {
     const width = app.widthOf(this.element) || 600;
     const perRow = app.view.scale === "row";
     const options = { scale, change, perRow, theme: app.theme, sentences: app.state.sentences, chosen: chosen.key };
-    this.arrange(lists, width, options);
     const names = Math.min(130, Math.max(...chosen.rows.map((unit) => textWidth(unit.text, 12))));
     const inside = app.widthOf(app.box);
     const beside = inside > 760 ? 302 : 0; // the prediction
     const room = clamp(inside - beside - names - 20, 120, LARGEST);
-    this.enlarge(chosen, { ...options, room });
-    this.numbers.replaceChildren(...(app.view.numbers ? [numberTable(app, chosen, change)] : []));
-    this.framed = [...lists.flat().map((head) => this.panels.get(head.key).view), this.enlarged];
+    const numbers = app.view.numbers && numberTable(app, chosen, change);
+    fill(this.large, this.enlarged(chosen, { ...options, room }), numbers);
+    return fill(this.element, this.controls(), this.legendOf(scale, change), this.columns(lists, width, options));
   }
 
-  /** Controls, legend and heads: what is the same but for its numbers changes in place. */
-  arrange(lists, width, { scale, change, ...options }) {
-    const { app } = this;
-    const { head: _, ...view } = app.view;
-    const keys = lists.map((heads) => heads.map(({ key, title, allowed }) => [key, title, Boolean(allowed)]));
-    const byToken = app.now.map(({ look }) => [look.model, look.maps.some((map) => map.words)]);
-    const framed = app.state.sentences.map(({ heads }) => Boolean(heads));
-    const key = JSON.stringify([view, app.isEdited, keys, byToken, framed, width]);
-    if (key === this.key)
-      for (const head of lists.flat()) this.panels.get(head.key).update(head, { scale, change, ...options });
-    else {
-      this.panels.clear();
-      this.legend = make("div");
-      this.element.replaceChildren(
-        this.controls(),
-        this.legend,
-        this.columns(lists, width, { scale, change, ...options }),
-      );
-    }
-    this.key = key;
-    const legendKey = JSON.stringify([scale.limit, change, options.theme]);
-    if (legendKey !== this.legend.dataset.key) this.legend.replaceChildren(this.legendOf(scale, change));
-    this.legend.dataset.key = legendKey;
+  /** The matrix of a head in a place, which stays the same element. */
+  viewOf(place) {
+    if (!this.views.has(place)) this.views.set(place, new MatrixView(this.app));
+    const view = this.views.get(place);
+    this.framed.push(view);
+    return view;
   }
 
   /** The heads of each model, two models side by side. */
@@ -114,20 +92,18 @@ export class Matrices {
     const names = this.app.now.map(({ look }) => look.model);
     const share = width / lists.filter((heads) => heads.length).length;
     const columns = lists.map((heads, i) => {
-      if (!heads.length) return make("p", { class: "soft" }, isolated(names[i]), " has no attention heads");
+      if (!heads.length) return tag("p", { class: "soft" }, isolated(names[i]), " has no attention heads");
       const grid = this.grid(heads, share, options);
-      return names.length > 1 ? make("div", {}, make("h3", {}, isolated(names[i])), grid) : grid;
+      return names.length > 1 ? tag("div", {}, tag("h3", {}, isolated(names[i])), grid) : grid;
     });
-    return make("div", { class: share < width ? "pair" : "" }, columns);
+    return tag("div", { class: share < width ? "pair" : "" }, columns);
   }
 
   grid(heads, width, options) {
     const line = perLine(heads.length, Math.floor(width / (LEAST_ROOM + 16)));
     const room = Math.min(width / line - 17, MOST_ROOM);
     const panels = heads.map((head) => this.panel(head, { ...options, room }));
-    const box = make("div", { class: "grid" }, panels);
-    box.style.maxWidth = `${line * (room + 17)}px`;
-    return box;
+    return tag("div", { class: "grid", style: { maxWidth: `${line * (room + 17)}px` } }, panels);
   }
 
   controls() {
@@ -183,7 +159,7 @@ export class Matrices {
         class: "toggle",
       }),
     );
-    return make("div", { class: "controls" }, parts);
+    return tag("div", { class: "controls" }, parts);
   }
 
   /** The choice of the module whose heads are shown, if a model has several modules with several heads. */
@@ -192,95 +168,87 @@ export class Matrices {
     const paths = [...new Set(this.attention.filter(hasModules).flatMap((heads) => heads.map((head) => head.path)))];
     const many = this.attention.some((heads) => heads.length > MOST_HEADS);
     const chosen = app.view.path ?? (many ? paths[0] : "all");
-    const options = ["all", ...paths].map((path) => make("option", { value: path, selected: path === chosen }, path));
+    const options = ["all", ...paths].map((path) => tag("option", { value: path, selected: path === chosen }, path));
     const choose = (event) => app.change({ path: event.target.value, head: null });
-    return make("label", {}, make("span", { class: "soft" }, "Module "), make("select", { onchange: choose }, options));
+    return tag("label", {}, tag("span", { class: "soft" }, "Module "), tag("select", { onchange: choose }, options));
   }
 
   legendOf(scale, change) {
-    const bar = make("span", { class: "ramp", role: "img", "aria-label": "colour scale" });
     const stops = Array.from({ length: 17 }, (_, i) =>
       scale.css(change ? ((i - 8) / 8) * scale.limit : (i / 16) * scale.limit),
     );
-    bar.style.background = `linear-gradient(to right, ${stops.join(",")})`;
+    const style = { background: `linear-gradient(to right, ${stops.join(",")})` };
+    const bar = tag("span", { class: "ramp", role: "img", "aria-label": "colour scale", style });
     const [low, high] = scaleEnds(scale, this.app.view.scale === "row");
     const attention = this.shown.flat();
-    return make(
+    return tag(
       "p",
       { class: "legend" },
       low,
       bar,
       high,
-      attention.some((head) => head.allowed) && make("span", {}, make("i", { class: "swatch hatch" }), "not allowed"),
+      attention.some((head) => head.allowed) && tag("span", {}, tag("i", { class: "swatch hatch" }), "not allowed"),
       attention.some((head) => syntacticCells(head, this.app.state.sentences).length) &&
-        make("span", {}, make("i", { class: "swatch framed" }), "syntactic head"),
-      make("span", { class: "soft" }, "each row: where one word looks"),
+        tag("span", {}, tag("i", { class: "swatch framed" }), "syntactic head"),
+      tag("span", { class: "soft" }, "each row: where one word looks"),
     );
   }
 
-  /** A small matrix with the name of its head, which changes in place. */
+  /** A small matrix with the name of its head. */
   panel(head, options) {
     const { app } = this;
-    const view = new MatrixView(app);
-    const moves = make("span", { class: "number" });
-    const title = button([isolated(head.title), moves], () => app.change({ head: head.key }), {
-      class: "title",
-      "data-key": head.key,
-    });
-    const figure = make("figure", { class: "head" }, title, view.box, view.echo);
-    figure.style.width = `${Math.ceil(options.room) + 4}px`;
-    const update = (shown, given) => {
-      const chosen = given.chosen === shown.key;
-      const hasMoved = shown.moved > MOVED;
-      view.update(
-        shown,
-        { ...given, room: options.room },
-        `${shown.title}: ${count(shown.rows.length, "row")}, moved by ${short(shown.moved)}`,
-      );
-      moves.textContent = hasMoved ? short(shown.moved) : "";
-      title.setAttribute("aria-pressed", String(chosen));
-      figure.classList.toggle("chosen", chosen);
-      figure.classList.toggle("moved", hasMoved);
-    };
-    update(head, options);
-    this.panels.set(head.key, { view, update });
-    return figure;
+    const hasMoved = head.moved > MOVED;
+    const view = this.viewOf(head.key);
+    const said = `${head.title}: ${count(head.rows.length, "row")}, moved by ${short(head.moved)}`;
+    view.update(head, options, said);
+    const isChosen = options.chosen === head.key;
+    const title = button(
+      [isolated(head.title), tag("span", { class: "number" }, hasMoved && short(head.moved))],
+      () => app.change({ head: head.key }),
+      { class: "title", "data-key": head.key, "aria-pressed": String(isChosen) },
+    );
+    const marks = [isChosen && "chosen", hasMoved && "moved"].filter(Boolean);
+    const style = { width: `${Math.ceil(options.room) + 4}px` };
+    const attributes = { class: ["head", ...marks].join(" "), "data-key": head.key, style };
+    return tag("figure", attributes, title, view.box, view.echo);
   }
 
   /** The chosen head with its rows and columns named. */
-  enlarge(head, options) {
+  enlarged(head, options) {
     const name = this.app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title;
-    const key = JSON.stringify([name, head.rows, head.columns, options.room, globalThis.devicePixelRatio]);
-    if (key !== this.figure.dataset.key) this.enlarged = new MatrixView(this.app);
-    const cell = this.enlarged.update(head, options, `${head.title}, large`);
-    if (key === this.figure.dataset.key) return;
-    this.figure.dataset.key = key;
-    const named = cell >= 11;
-    const names = (units, side) =>
-      make(
-        "div",
-        { class: side, "aria-hidden": "true" },
-        units.map((unit) => {
-          const label = isolated(unit.text || "∅", { title: unit.text });
-          label.classList.toggle("upright", UPRIGHT.test(unit.text));
-          label.style[side === "row-names" ? "height" : "width"] = `${cell}px`;
-          label.style.lineHeight = `${cell}px`;
-          label.style.fontSize = `${Math.min(12, cell * 0.85)}px`;
-          return label;
-        }),
-      );
-    const axes = named
-      ? [names(head.columns, "column-names"), names(head.rows, "row-names")]
-      : [make("span"), make("span")];
-    this.figure.replaceChildren(
-      make(
+    const view = this.viewOf("chosen");
+    const cell = view.update(head, options, `${head.title}, large`);
+    const isNamed = cell >= 11;
+    const label = (unit, side) =>
+      isolated(unit.text || "∅", {
+        title: unit.text,
+        class: UPRIGHT.test(unit.text) ? "upright" : null,
+        style: {
+          [side]: `${cell}px`,
+          lineHeight: `${cell}px`,
+          fontSize: `${Math.min(12, cell * 0.85)}px`,
+        },
+      });
+    const names = (units, side, place) =>
+      tag("div", { class: place, "aria-hidden": "true" }, isNamed && units.map((unit) => label(unit, side)));
+    return tag(
+      "figure",
+      { class: "chosen-head" },
+      tag(
         "figcaption",
         {},
-        make("strong", {}, isolated(name)),
-        named ? null : make("span", { class: "soft" }, " words on hover"),
+        tag("strong", {}, isolated(name)),
+        !isNamed && tag("span", { class: "soft" }, " words on hover"),
       ),
-      make("div", { class: "large" }, make("span"), ...axes, this.enlarged.box),
-      this.enlarged.echo,
+      tag(
+        "div",
+        { class: "large" },
+        tag("span"),
+        names(head.columns, "width", "column-names"),
+        names(head.rows, "height", "row-names"),
+        view.box,
+      ),
+      view.echo,
     );
   }
 

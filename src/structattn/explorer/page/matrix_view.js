@@ -1,7 +1,7 @@
 /** One head on the page: its matrix, a frame around the row that is looked at, the value under the pointer. */
 
 import { paintHead, syntacticCells } from "./cells.js";
-import { isolated, make } from "./elements.js";
+import { fill, isolated, make, tag } from "./elements.js";
 import { same, short } from "./numbers.js";
 
 const equal = (one, other) =>
@@ -10,13 +10,13 @@ const equal = (one, other) =>
 export class MatrixView {
   constructor(app) {
     this.app = app;
-    this.canvas = make("canvas", { role: "img" });
-    this.frame = make("div", { class: "frame", hidden: true });
-    this.box = make("div", { class: "matrix" }, this.canvas, this.frame);
-    this.echo = make("p", { class: "echo" });
+    this.canvas = make(tag("canvas", { role: "img" }));
+    this.frame = make(tag("div", { class: "frame", hidden: true }));
+    this.box = make(tag("div", { class: "matrix" }, this.canvas, this.frame));
+    this.echo = make(tag("p", { class: "echo" }));
     this.canvas.addEventListener("pointermove", (event) => this.point(event));
     this.canvas.addEventListener("pointerleave", () => {
-      this.echo.replaceChildren();
+      fill(this.echo);
       this.look(null, null);
     });
     this.canvas.addEventListener("click", () => app.change({ head: this.head.key }));
@@ -26,17 +26,21 @@ export class MatrixView {
   update(head, options, name) {
     const last = this.head;
     this.head = head;
-    this.canvas.setAttribute("aria-label", name);
+    if (name !== this.name) this.canvas.setAttribute("aria-label", name);
+    this.name = name;
     const { scale, change, perRow, theme, room, sentences } = options;
+    const shape = [head.rows.length, head.columns.length];
     const ratio = globalThis.devicePixelRatio;
-    const key = JSON.stringify([scale.limit, change, perRow, theme, room, ratio, syntacticCells(head, sentences)]);
+    const cells = syntacticCells(head, sentences);
+    const key = JSON.stringify([shape, scale.limit, change, perRow, theme, room, ratio, cells]);
     const isSame =
       key === this.key &&
       equal(last.values, head.values) &&
       equal(last.allowed, head.allowed) &&
       (!change || equal(last.before, head.before));
-    if (!isSame) this.cell = paintHead(this.canvas, head, options);
+    if (isSame) return this.cell;
     this.key = key;
+    this.cell = paintHead(this.canvas, head, options);
     this.box.style.width = this.canvas.style.width;
     return this.cell;
   }
@@ -47,7 +51,7 @@ export class MatrixView {
     const column = Math.floor(((event.clientX - left) / width) * head.columns.length);
     const row = Math.floor(((event.clientY - top) / height) * head.rows.length);
     if (row < 0 || column < 0 || row >= head.rows.length || column >= head.columns.length) return;
-    this.echo.replaceChildren(...cellSaid(head, row, column));
+    fill(this.echo, cellSaid(head, row, column));
     this.look(head.rows[row], head.columns[column]);
   }
 
@@ -69,7 +73,6 @@ export class MatrixView {
       Object.assign(this.frame.style, { top: share(found[0]), height: share(found.at(-1) - found[0] + 1) });
   }
 }
-
 /** "behind → child: .132, before .120", or that it is not allowed. */
 function cellSaid(head, row, column) {
   const place = row * head.columns.length + column;

@@ -1,7 +1,7 @@
 /** The numbers of a head. */
 
 import { shownValues } from "./cells.js";
-import { isolated, make } from "./elements.js";
+import { isolated, tag } from "./elements.js";
 import { same, short } from "./numbers.js";
 
 const MOST_NUMBERS = 40; // rows of a table
@@ -13,41 +13,37 @@ export function numberTable(app, head, change) {
       ? head.rows.map((_, i) => i).filter((i) => same([head.rows[i].sentence, head.rows[i].word], app.view.pinned))
       : head.rows.map((_, i) => i);
   if (!rows.length)
-    return make(
-      "p",
-      { class: "soft" },
-      `${head.rows.length} rows are too many for a table: pin a word to see its row.`,
-    );
+    return tag("p", { class: "soft" }, `${head.rows.length} rows are too many for a table: pin a word to see its row.`);
   const values = shownValues(head, change);
   const cellOf = (row, column) => {
     const place = row * head.columns.length + column;
-    return make("td", { class: "number" }, head.allowed && !head.allowed[place] ? "–" : short(values[place]));
+    return tag("td", { class: "number" }, head.allowed && !head.allowed[place] ? "–" : short(values[place]));
   };
-  return make(
+  return tag(
     "div",
     { class: "scroll", tabindex: 0, role: "region", "aria-label": "numbers" },
-    make(
+    tag(
       "table",
       {},
-      make("caption", {}, isolated(head.title), change ? ": change since before" : ": weights", "; –: not allowed"),
-      make(
+      tag("caption", {}, isolated(head.title), change ? ": change since before" : ": weights", "; –: not allowed"),
+      tag(
         "thead",
         {},
-        make(
+        tag(
           "tr",
           {},
-          make("td"),
-          head.columns.map((unit) => make("th", { scope: "col" }, isolated(unit.text))),
+          tag("td"),
+          head.columns.map((unit) => tag("th", { scope: "col" }, isolated(unit.text))),
         ),
       ),
-      make(
+      tag(
         "tbody",
         {},
         rows.map((row) =>
-          make(
+          tag(
             "tr",
             {},
-            make("th", { scope: "row" }, isolated(head.rows[row].text)),
+            tag("th", { scope: "row" }, isolated(head.rows[row].text)),
             head.columns.map((_, column) => cellOf(row, column)),
           ),
         ),

@@ -1,6 +1,6 @@
 /** Panels at the side: predictions, heads that moved, edits that flip. */
 
-import { button, isolated, make } from "./elements.js";
+import { button, fill, isolated, make, tag } from "./elements.js";
 import { MOVED } from "./heads.js";
 import { count, difference, same, short } from "./numbers.js";
 import { answerText, labelsOf } from "./wording.js";
@@ -9,35 +9,34 @@ import { answerText, labelsOf } from "./wording.js";
 export class Answers {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "card answers", "aria-label": "prediction" });
+    this.element = make(tag("section", { class: "card answers", "aria-label": "prediction" }));
   }
 
   draw() {
     const { app } = this;
     const item = app.boot.items[app.state.item];
     const expected = item && same(item.sentences, app.state.sentences) ? item.expected : null;
-    const parts = (app.now ?? []).map(({ look }, i) => this.answer(look, app.earlier[i].look.answer));
-    this.element.replaceChildren(
-      make("h2", {}, "Prediction"),
-      ...parts.flat(),
-      ...(expected === null || expected === undefined
-        ? []
-        : [make("p", { class: "soft" }, "expected ", isolated(String(expected)))]),
-      ...(app.isEdited ? [make("p", { class: "soft" }, "▏ before the edit")] : []),
+    const isKnown = expected !== null && expected !== undefined;
+    fill(
+      this.element,
+      tag("h2", {}, "Prediction"),
+      app.now?.map(({ look }, i) => this.answer(look, app.earlier[i].look.answer)),
+      isKnown && tag("p", { class: "soft" }, "expected ", isolated(String(expected))),
+      app.isEdited && tag("p", { class: "soft" }, "▏ before the edit"),
     );
   }
 
   answer(look, before) {
     const { answer } = look;
-    const name = this.app.now.length > 1 ? [make("h3", {}, isolated(look.model))] : [];
-    if (!answer) return [...name, make("p", { class: "soft" }, `${look.model} predicts nothing; it has only weights.`)];
+    const name = this.app.now.length > 1 ? [tag("h3", {}, isolated(look.model))] : [];
+    if (!answer) return [...name, tag("p", { class: "soft" }, `${look.model} predicts nothing; it has only weights.`)];
     const probabilities = Object.entries(answer.probabilities ?? {});
     if (answer.label === null) {
       const was =
         before && answerText(before) !== answerText(answer)
-          ? make("span", { class: "soft" }, ` before ${answerText(before)}`)
+          ? tag("span", { class: "soft" }, ` before ${answerText(before)}`)
           : null;
-      name.push(make("p", { class: "score" }, isolated(answerText(answer)), was));
+      name.push(tag("p", { class: "score" }, isolated(answerText(answer)), was));
     } else probabilities.sort((one, other) => other[1] - one[1]); // whole-number scores stay in their order
     if (!probabilities.length) return name;
     const shown = probabilities.slice(0, 8);
@@ -48,25 +47,22 @@ export class Answers {
     const left = probabilities.length - shown.length;
     return [
       ...name,
-      make("div", { class: "classes" }, rows.flat()),
-      left ? make("p", { class: "soft" }, `and ${count(left, "class")}`.replace(/classs$/, "classes")) : null,
+      tag("div", { class: "classes" }, rows.flat()),
+      left ? tag("p", { class: "soft" }, `and ${count(left, "class")}`.replace(/classs$/, "classes")) : null,
     ].filter(Boolean);
   }
 
   row(label, share, before, first) {
-    const bar = make("span", { class: "bar-box", "aria-hidden": "true" }, make("i"));
-    bar.firstChild.style.width = `${100 * share}%`;
     const changed = before !== undefined && Math.abs(share - before) >= 5e-4;
-    if (this.app.isEdited && before !== undefined) {
-      const tick = make("b");
-      tick.style.insetInlineStart = `calc(${before} * (100% - 2px))`; // inside the box at 0 and at 1
-      bar.append(tick);
-    }
+    const inside = `calc(${before} * (100% - 2px))`; // at 0 and at 1 too
+    const tick = this.app.isEdited && before !== undefined && tag("b", { style: { insetInlineStart: inside } });
+    const filled = tag("i", { style: { width: `${100 * share}%` } });
+    const bar = tag("span", { class: "bar-box", "aria-hidden": "true" }, filled, tick);
     return [
-      make(first ? "strong" : "span", { class: /\S{13}/.test(label) ? "class long" : "class" }, isolated(label)),
+      tag(first ? "strong" : "span", { class: /\S{13}/.test(label) ? "class long" : "class" }, isolated(label)),
       bar,
-      make("span", { class: "number" }, `${(100 * share).toFixed(1)}%`),
-      make("span", { class: "number soft" }, changed ? difference(share - before, false) : ""),
+      tag("span", { class: "number" }, `${(100 * share).toFixed(1)}%`),
+      tag("span", { class: "number soft" }, changed ? difference(share - before, false) : ""),
     ];
   }
 }
@@ -75,7 +71,7 @@ export class Answers {
 export class Ranking {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "card", "aria-label": "heads that moved" });
+    this.element = make(tag("section", { class: "card", "aria-label": "heads that moved" }));
   }
 
   draw() {
@@ -91,17 +87,17 @@ export class Ranking {
         button(
           [
             isolated(app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title),
-            make("span", { class: "number" }, short(head.moved)),
+            tag("span", { class: "number" }, short(head.moved)),
           ],
           () => app.change({ head: head.key, path: null }),
           { class: "line-button" },
         ),
       );
-    const more = heads.length > 8 ? [make("p", { class: "soft" }, `and ${count(heads.length - 8, "head")}`)] : [];
-    this.element.replaceChildren(
-      make("h2", { title: "½ Σ|Δ| of a row, as a mean over the rows" }, "Heads that moved"),
-      ...(rows.length ? rows : [make("p", { class: "soft" }, "none")]),
-      ...more,
+    fill(
+      this.element,
+      tag("h2", { title: "½ Σ|Δ| of a row, as a mean over the rows" }, "Heads that moved"),
+      rows.length ? rows : tag("p", { class: "soft" }, "none"),
+      heads.length > 8 && tag("p", { class: "soft" }, `and ${count(heads.length - 8, "head")}`),
     );
   }
 }
@@ -110,7 +106,7 @@ export class Ranking {
 export class Flips {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "card", "aria-label": "edits that flip the prediction" });
+    this.element = make(tag("section", { class: "card", "aria-label": "edits that flip the prediction" }));
     this.searches = new Map(); // by model: the search in progress
   }
 
@@ -119,15 +115,16 @@ export class Flips {
     const parts = app.state.models.flatMap((model) => this.of(model));
     this.element.hidden = !parts.length;
     const scored = app.now?.every(({ look }) => look.answer?.label === null);
-    this.element.replaceChildren(
-      make("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the prediction"),
-      ...parts,
+    fill(
+      this.element,
+      tag("h2", {}, scored ? "Edits that move the score most" : "Edits that flip the prediction"),
+      parts,
     );
   }
 
   of(model) {
     const { app } = this;
-    const name = app.state.models.length > 1 ? [make("h3", {}, isolated(model))] : [];
+    const name = app.state.models.length > 1 ? [tag("h3", {}, isolated(model))] : [];
     const found = app.extras.get("flip", model);
     const reads = app.boot.models.find((one) => one.name === model)?.reads ?? [];
     if (!reads.includes("dependency")) return [];
@@ -142,7 +139,7 @@ export class Flips {
     if (tried !== of) notes.push(of === null ? "Searching …" : `${tried} of ${count(of, "edit")} tried`);
     else if (!all) notes.push("No single edit of the tree changes the prediction.");
     if (shown.length) notes.push("head → dependent; then the new prediction");
-    const lines = notes.map((note) => make("p", { class: "soft" }, note));
+    const lines = notes.map((note) => tag("p", { class: "soft" }, note));
     if (goesOn) lines.push(press("Stop", () => this.stop(model)));
     else if (tried !== of && app.live) lines.push(press("Try the others", () => this.search(model)));
     return [...name, ...shown, ...lines];
@@ -210,7 +207,7 @@ export class Flips {
     const what = head ? `${words[head - 1]} → ${words[place]}` : `${words[place]} as the root`;
     const value = p === undefined || p === null ? short(score ?? 0, 2) : `${label} ${(100 * p).toFixed(0)}%`;
     const apply = () => this.apply({ sentence, word: place, head, heads, labels });
-    return button([isolated(what), make("span", { class: "number" }, value)], apply, { class: "line-button" });
+    return button([isolated(what), tag("span", { class: "number" }, value)], apply, { class: "line-button" });
   }
 
   apply({ sentence = 0, word, head, heads, labels }) {

@@ -1,6 +1,6 @@
 /** The line under the trees: what the next press does, and names that are asked for. */
 
-import { button, isolated, make } from "./elements.js";
+import { button, fill, isolated, make, tag } from "./elements.js";
 import { likeliest, readers } from "./hand.js";
 import { same } from "./numbers.js";
 import { relabelled, stretch, withPhrase } from "./trees.js";
@@ -8,19 +8,26 @@ import { relabelled, stretch, withPhrase } from "./trees.js";
 export class Prompt {
   constructor(app) {
     this.app = app;
-    this.element = make("div", { class: "prompt" });
+    this.element = make(tag("div", { class: "prompt" }));
+  }
+
+  /** Change what stands here; a control in focus that is gone leaves it to the word that had it. */
+  show(...parts) {
+    return this.app.keepingFocus(() => fill(this.element, parts));
   }
 
   /** A small form under the tree; an empty name changes nothing. */
   ask(title, value, known, buttons) {
-    const field = make("input", {
-      type: "text",
-      value,
-      "aria-label": title,
-      list: "known-names",
-      autocomplete: "off",
-      maxlength: 60,
-    });
+    const field = make(
+      tag("input", {
+        type: "text",
+        value,
+        "aria-label": title,
+        list: "known-names",
+        autocomplete: "off",
+        maxlength: 60,
+      }),
+    );
     const close = () => {
       this.hint();
       this.app.trees.focusWord(...this.app.trees.focus);
@@ -32,20 +39,20 @@ export class Prompt {
       return action(name);
     };
     const [[label, action], ...others] = buttons;
-    this.element.replaceChildren(
-      make(
+    this.show(
+      tag(
         "form",
         {
           onsubmit: (event) => (event.preventDefault(), run(action)),
           onkeydown: (event) => event.key === "Escape" && close(),
         },
-        make("label", {}, title, " ", field),
-        make(
+        tag("label", {}, title, " ", field),
+        tag(
           "datalist",
           { id: "known-names" },
-          [...new Set(known)].map((name) => make("option", { value: name })),
+          [...new Set(known)].map((name) => tag("option", { value: name })),
         ),
-        make("button", { type: "submit" }, label),
+        tag("button", { type: "submit" }, label),
         others.map(([name, other]) => button(name, () => (close(), other()))),
         button("Cancel", close),
       ),
@@ -97,8 +104,8 @@ export class Prompt {
     const [label, start, end] = phrase;
     const remove = () => app.edit(number, without, { said: `${label} “${text}” deleted.`, tree: "constituency" });
     if (!app.live)
-      return this.element.replaceChildren(
-        make("span", {}, `${label} “${text}” `),
+      return this.show(
+        tag("span", {}, `${label} “${text}” `),
         button("Delete", remove),
         button("Cancel", () => this.hint()),
       );
@@ -125,33 +132,25 @@ export class Prompt {
   hint() {
     const { app } = this;
     const words = app.state.sentences[app.stretch?.number ?? 0]?.words ?? [];
-    const say = (...parts) => this.element.replaceChildren(make("span", { class: "soft" }, ...parts));
+    const say = (...parts) => tag("span", { class: "soft" }, ...parts);
     if (app.hand) return this.hintOfHand(app.hand);
-    if (app.stretch)
-      say(
-        "“",
-        isolated(words.slice(app.stretch.start, app.stretch.end).join(" ")),
-        "” is selected: N makes it a phrase, Esc cancels.",
-      );
-    else if (app.canEdit("dependency")) {
+    if (app.stretch) {
+      const text = isolated(words.slice(app.stretch.start, app.stretch.end).join(" "));
+      const name = () => this.askPhrase(app.stretch.number, app.stretch.start);
+      const said = say("“", text, "” is selected: N makes it a phrase, Esc cancels.");
+      return this.show(said, button("Name the phrase", name));
+    }
+    if (!app.canEdit("dependency")) return this.show(say("Press a word to pin it."));
+    const isOfPhrases = app.isRead("constituency") && app.canEdit("constituency");
+    const title = app.flips?.played === undefined ? "Try an edit that flips it" : "Try another that flips it";
+    const play = () => app.flips.play();
+    return this.show(
+      app.flips?.canPlay && button(title, play, { class: "primary", "data-key": "play" }),
       say(
         "Drag an arc by either end, or press a head, then its dependent.",
-        app.isRead("constituency") && app.canEdit("constituency") ? " Shift selects several words for a phrase." : "",
-      );
-      if (app.flips?.canPlay)
-        this.element.prepend(
-          button(
-            app.flips.played === undefined ? "Try an edit that flips it" : "Try another that flips it",
-            () => app.flips.play(),
-            {
-              class: "primary",
-              "data-key": "play",
-            },
-          ),
-        );
-    } else say("Press a word to pin it.");
-    if (app.stretch)
-      this.element.append(button("Name the phrase", () => this.askPhrase(app.stretch.number, app.stretch.start)));
+        isOfPhrases && " Shift selects several words for a phrase.",
+      ),
+    );
   }
 
   /** What is in hand, where it may go, and what the numbers under the words mean. */
@@ -166,18 +165,20 @@ export class Prompt {
     const answers = readers(app).map((model) => app.now.find(({ look }) => look.model === model).look.answer);
     const names = [...new Set(answers.filter(({ label }) => label !== null).map(likeliest))];
     this.legend = names.length ? ` Below: % ${names.join(", ")}; marked: a flip. ` : "";
-    this.meaning = make("span", { class: "soft" }, this.legend);
-    this.element.replaceChildren(
-      make("span", {}, ...said),
+    const meaning = tag("span", { class: "soft", ref: (element) => (this.meaning = element) }, this.legend);
+    this.show(
+      tag("span", {}, ...said),
       ...(end === "dependent"
         ? [
-            button("Move its own arc", () => app.trees.grabArc(number, word), { title: "A" }),
-            button("Make it the root", () => app.move(number, word, 0), { title: "R" }),
-            app.live ? button("Name its relation", () => this.askLabel(number, word), { title: "L" }) : "",
+            button("Move its own arc", () => app.trees.grabArc(number, word), { title: "A", "data-key": "own" }),
+            button("Make it the root", () => app.move(number, word, 0), { title: "R", "data-key": "root" }),
+            app.live
+              ? button("Name its relation", () => this.askLabel(number, word), { title: "L", "data-key": "relation" })
+              : "",
           ]
         : []),
-      button("Cancel", () => app.trees.escape(), { title: "Esc" }),
-      this.meaning, // last, as its length changes while the pointer is on its way to a button
+      button("Cancel", () => app.trees.escape(), { title: "Esc", "data-key": "cancel" }),
+      meaning, // last, as its length changes while the pointer is on its way to a button
     );
   }
 

@@ -1,6 +1,6 @@
 /** States that are shared: files, links, and what keeps one from being shown. */
 
-import { make } from "./elements.js";
+import { fill, make, tag } from "./elements.js";
 import { MOST_WORDS, clamp, count, same } from "./numbers.js";
 import { crosses, pathToRoot } from "./trees.js";
 
@@ -131,8 +131,8 @@ export async function copyLink(app) {
     await navigator.clipboard.writeText(link);
     app.say("Link copied. The part after the # stays in the browser: it is never sent.");
   } catch {
-    const field = make("input", { type: "text", readonly: true, value: link, "aria-label": "link to copy" });
-    app.status.replaceChildren("Copy this link: ", field);
+    const field = make(tag("input", { type: "text", readonly: true, value: link, "aria-label": "link to copy" }));
+    fill(app.status, "Copy this link: ", field);
     field.select();
   }
 }

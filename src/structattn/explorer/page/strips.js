@@ -1,23 +1,24 @@
 /** Gates and pooling as strips of bars. */
 
-import { isolated, make } from "./elements.js";
+import { fill, isolated, make, tag } from "./elements.js";
 import { short } from "./numbers.js";
 
 /** Gates and the weights of words in the sentence vector: a bar for each word. */
 export class Strips {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "strips", "aria-label": "gates and pooling" });
+    this.element = make(tag("section", { class: "strips", "aria-label": "gates and pooling" }));
   }
 
   draw() {
     const heads = this.app.heads.flat().filter((head) => head.kind !== "attention");
     this.element.hidden = !heads.length;
-    this.element.replaceChildren(
-      ...["gate", "pooling"].flatMap((kind) => {
+    fill(
+      this.element,
+      ["gate", "pooling"].map((kind) => {
         const found = heads.filter((head) => head.kind === kind);
         const title = kind === "gate" ? "Gates" : "Weights of the words in the sentence vector";
-        return found.length ? [make("h2", {}, title), ...found.map((head) => this.strip(head))] : [];
+        return found.length ? [tag("h2", {}, title), found.map((head) => this.strip(head))] : [];
       }),
     );
   }
@@ -26,30 +27,29 @@ export class Strips {
     const units = head.kind === "gate" ? head.rows : head.columns;
     const top = head.kind === "gate" ? 1 : Math.max(...head.values, ...(head.before ?? []), 1e-9);
     const bars = units.map((unit, i) => {
-      const bar = make("i");
-      bar.style.height = `${(30 * Math.max(head.values[i], 0)) / top}px`;
+      const bar = tag("i", { style: { height: `${(30 * Math.max(head.values[i], 0)) / top}px` } });
       const before = head.before && Math.abs(head.before[i] - head.values[i]) >= 5e-4;
-      const tick = before ? make("b") : "";
-      if (before) tick.style.bottom = `${(28 * head.before[i]) / top}px`; // of 30, as it is 2 high
+      const bottom = before && `${(28 * head.before[i]) / top}px`; // of 30, as it is 2 high
+      const tick = before && tag("b", { style: { bottom } });
       const said = `${short(head.values[i])}${before ? `, before ${short(head.before[i])}` : ""}`;
-      return make(
+      return tag(
         "span",
         { class: "unit", title: said, role: "listitem", "aria-label": `${unit.text} ${said}` },
-        make("span", { class: "well" }, bar, tick),
+        tag("span", { class: "well" }, bar, tick),
         isolated(unit.text),
       );
     });
     const title = this.app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title;
-    return make(
+    return tag(
       "figure",
       {},
-      make(
+      tag(
         "figcaption",
         {},
         isolated(title),
-        make("span", { class: "soft" }, head.kind === "gate" ? " from 0 to 1" : ` full height ${short(top)}`),
+        tag("span", { class: "soft" }, head.kind === "gate" ? " from 0 to 1" : ` full height ${short(top)}`),
       ),
-      make("div", { class: "units", role: "list" }, bars),
+      tag("div", { class: "units", role: "list" }, bars),
     );
   }
 }

@@ -67,7 +67,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .word.spot{border-color:var(--ink)}
 .word[aria-pressed=true]{border:2px solid var(--ink)}
 .word.hand{border:2px solid var(--edit);font-weight:700}
-.word.off{color:var(--soft);opacity:.45;cursor:not-allowed}
+.word.off{color:var(--soft);text-decoration:line-through;cursor:not-allowed}
 .outcomes{position:relative;height:16px;font-size:11px;font-variant-numeric:tabular-nums;user-select:none}
 .outcomes span{position:absolute;transform:translateX(-50%);padding:0 1px;border-radius:3px;line-height:15px}
 .outcomes .flips{background:var(--edit);color:var(--paper);font-weight:700}
@@ -79,7 +79,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .bars i.bar-down{background:var(--lowers);border-radius:0 0 2px 2px}
 .bars-note{font-size:12px;color:var(--soft);min-height:18px}
 .brackets{position:relative;margin-top:6px}
-.phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:hidden;background:var(--chip);border-radius:5px}
+.phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:clip;background:var(--chip);border-radius:5px}
 .notes{display:flex;margin-top:8px;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}
 .chip{background:var(--chip);border-radius:999px;padding:2px 10px;font-size:13px}
 .doubtful{outline:1px dashed var(--error)}
@@ -93,7 +93,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .answers>*{grid-column:1/-1}
 .classes{display:grid;grid-template-columns:subgrid;row-gap:4px;align-items:center}
 .class.long{overflow-wrap:anywhere}
-.bar-box{position:relative;height:14px;background:var(--chip);border-radius:3px;forced-color-adjust:none}
+.bar-box{contain:layout style;position:relative;height:14px;background:var(--chip);border-radius:3px;forced-color-adjust:none}
 .bar-box i{position:absolute;inset-block:0;inset-inline-start:0;background:var(--accent);border-radius:3px}
 .bar-box b{position:absolute;inset-block:-3px;width:2px;background:var(--ink)}
 .line-button{display:flex;width:100%;justify-content:space-between;gap:8px;border-color:transparent;text-align:start;overflow-wrap:anywhere}
@@ -133,7 +133,7 @@ td.number{text-align:end}
 .strips{margin-top:14px}
 .units{display:flex;flex-wrap:wrap;gap:6px 4px;margin:4px 0 10px}
 .unit{display:inline-flex;flex-direction:column;align-items:center;font-size:12px;min-width:22px}
-.well{position:relative;width:14px;height:30px;background:var(--chip);border-radius:2px;forced-color-adjust:none}
+.well{contain:size layout style;position:relative;width:14px;height:30px;background:var(--chip);border-radius:2px;forced-color-adjust:none}
 .well i{position:absolute;inset-inline:0;bottom:0;background:var(--accent);border-radius:2px}
 .well b{position:absolute;inset-inline:-3px;height:2px;background:var(--ink)}
 .latent svg{font-family:${FONT};display:block}
@@ -149,7 +149,6 @@ td.number{text-align:end}
   button,select,input[type=text],.menu summary{min-height:44px}
   .phrase{min-height:20px}
 }
-@media (prefers-reduced-motion:no-preference){.bar-box i,.well i{transition:width .12s,height .12s}}
 @media (forced-colors:active){
   .word.spot,.word[aria-pressed=true],.word.hand{border-color:Highlight}
   .bars i,.arcs path,.swatch{forced-color-adjust:none}

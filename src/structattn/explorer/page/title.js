@@ -1,6 +1,6 @@
 /** The question that the models are asked, and what they answer. */
 
-import { isolated, make } from "./elements.js";
+import { fill, isolated, make, tag } from "./elements.js";
 import { same } from "./numbers.js";
 import { answerText } from "./wording.js";
 
@@ -8,32 +8,31 @@ export class Title {
   constructor(app) {
     this.app = app;
     const level = app.boot.level ?? 3; // 1 on a page of its own
-    this.question = make("div", { class: "question", role: "heading", "aria-level": level });
-    this.verdict = make("div", { class: "verdict" });
-    this.element = make(
-      "section",
-      { class: "title-card", "aria-label": "question and answer" },
-      this.question,
-      this.verdict,
-    );
+    this.question = make(tag("div", { class: "question", role: "heading", "aria-level": level }));
+    this.verdict = make(tag("div", { class: "verdict" }));
+    const parts = [this.question, this.verdict];
+    this.element = make(tag("section", { class: "title-card", "aria-label": "question and answer" }, parts));
   }
 
   draw() {
     const { app } = this;
-    this.question.replaceChildren(isolated(questionOf(app.boot)));
-    this.verdict.replaceChildren(...(app.now ?? []).map(({ look }, i) => this.line(look, app.earlier[i].look.answer)));
+    fill(this.question, isolated(questionOf(app.boot)));
+    fill(
+      this.verdict,
+      app.now?.map(({ look }, i) => this.line(look, app.earlier[i].look.answer)),
+    );
     this.verdict.hidden = !this.verdict.childElementCount;
   }
 
   line({ model, answer }, before) {
     const text = this.app.boot.models.length > 1 || answer ? `${model}: ` : "";
     const [said, rest] = answer ? [answerText(answer), this.judgement(answer, before)] : ["no prediction", ""];
-    return make(
+    return tag(
       "p",
       { class: rest.startsWith("flip") ? "flipped" : "" },
       isolated(text),
-      make("strong", {}, isolated(said)),
-      rest && make("span", { class: "soft" }, ` · ${rest}`),
+      tag("strong", {}, isolated(said)),
+      rest && tag("span", { class: "soft" }, ` · ${rest}`),
     );
   }
 

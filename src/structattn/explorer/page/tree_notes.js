@@ -1,17 +1,17 @@
 /** What stands above the trees: which structures the models read, where the trees come from, switches for what is below. */
 
-import { button, isolated, make } from "./elements.js";
+import { button, isolated, tag } from "./elements.js";
 import { MOST_INFLUENCE } from "./numbers.js";
 import { readsText, sourcesOf } from "./wording.js";
 
 export function treeNotes(app) {
   const models = app.state.models.map((name) => app.boot.models.find((model) => model.name === name)).filter(Boolean);
   const chips = models.map((model) =>
-    make("span", { class: "chip" }, isolated(model.name), ` reads ${readsText(model.reads ?? [])}`),
+    tag("span", { class: "chip" }, isolated(model.name), ` reads ${readsText(model.reads ?? [])}`),
   );
   return [
     ...chips,
-    ...sourcesOf(app).map(({ text, doubtful }) => make("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
+    ...sourcesOf(app).map(({ text, doubtful }) => tag("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
     ...["influence", "arcs"].map((what) => influenceSwitch(app, what)),
     app.canEdit("dependency") && button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
   ].filter(Boolean);

@@ -1,192 +1,72 @@
 /** Trees over and under the words, where they are edited. */
 
-import { WORD, drawArcs, layArcs, placeWords, treeArcs } from "./arcs.js";
 import { Scale } from "./colours.js";
 import { follow, gripped } from "./drag.js";
-import { drawn, isRightToLeft, isolated, make, textWidth } from "./elements.js";
+import { fill, isRightToLeft, make, tag } from "./elements.js";
 import { Hand } from "./hand.js";
 import { rowOf } from "./heads.js";
 import { clamp, same } from "./numbers.js";
 import { Prompt } from "./prompts.js";
+import { TreeLine } from "./tree_line.js";
 import { treeNotes } from "./tree_notes.js";
-import { brackets, influenceBars, outcomeRows } from "./under_words.js";
 import { carriedNote } from "./wording.js";
 
 /** The words of each sentence with their dependency tree above and their phrases below; both are edited here. */
 export class Trees {
   constructor(app) {
     this.app = app;
-    this.element = make("section", { class: "trees", "aria-label": "trees" });
-    this.lines = make("div");
     this.prompt = new Prompt(app);
-    this.notes = make("div", { class: "notes" });
-    this.carried = make("p", { class: "soft carried" });
-    this.element.append(this.notes, this.lines, this.prompt.element, this.carried);
-    this.tallest = [];
+    this.notes = make(tag("div", { class: "notes" }));
+    this.boxes = make(tag("div"));
+    this.carried = make(tag("p", { class: "soft carried" }));
+    const parts = [this.notes, this.boxes, this.prompt.element, this.carried];
+    this.element = make(tag("section", { class: "trees", "aria-label": "trees" }, parts));
+    this.lines = [];
     this.focus = [0, 0];
+    this.listen();
   }
 
   draw() {
     const { app } = this;
-    const active = app.root.activeElement;
-    const focused = active?.dataset.word !== undefined && this.lines.contains(active);
-    this.buttons = [];
-    this.outcomes = [];
-    this.arcs = [];
-    // The boxes stay, and so does how far each is scrolled: setting that would lay out the page.
-    app.state.sentences.forEach((sentence, number) => {
-      const box = this.lines.children[number] ?? this.lines.appendChild(make("div", { class: "scroll" }));
-      box.replaceChildren(this.line(sentence, number));
-    });
-    this.notes.replaceChildren(...treeNotes(app));
-    this.carried.textContent = carriedNote(app);
-    if (!this.prompt.element.contains(active)) this.prompt.hint();
-    if (focused) this.focusWord(...this.focus);
-  }
-
-  /** One sentence: arcs, words, bars and brackets on a common line. */
-  line(sentence, number) {
-    const { app } = this;
-    const before = app.state.before[number];
-    const coarse = globalThis.matchMedia("(pointer: coarse)").matches;
-    const widths = sentence.words.map((text) => Math.max(textWidth(text, WORD) * 1.02 + 14, coarse ? 44 : 24));
-    const arcs = treeArcs(sentence, before);
-    const rightToLeft = isRightToLeft(sentence.words);
-    const { width, centres } = placeWords(widths, arcs, rightToLeft);
-    const laid = layArcs(arcs, centres, widths);
-    const ink = (role) => `var(--${role})`;
-    // As high as it ever was for these words, so that they stay where they are while arcs are edited.
-    const wordsKey = sentence.words.join(" ");
-    if (this.tallest[number]?.key !== wordsKey) this.tallest[number] = { key: wordsKey, height: 0 };
-    laid.height = this.tallest[number].height = Math.max(laid.height, this.tallest[number].height);
-    const svg = drawn(
-      "svg",
-      {
-        class: "arcs",
-        width: Math.max(width, 1),
-        height: laid.height,
-        viewBox: `0 ${-laid.height} ${Math.max(width, 1)} ${laid.height}`,
-        "aria-hidden": "true",
-      },
-      this.gripping(number, laid.paths, drawArcs(laid, ink)),
+    const { sentences } = app.state;
+    this.lines = sentences.map((_, number) => this.lines[number] ?? new TreeLine(this, number));
+    fill(
+      this.boxes,
+      this.lines.map((line) => tag("div", { class: "scroll" }, line.describe())),
     );
-    const words = make(
-      "div",
-      {
-        class: "words",
-        role: "group",
-        "aria-label": app.state.sentences.length > 1 ? `sentence ${number + 1}` : "words",
-      },
-      sentence.words.map((text, i) => this.word(sentence, number, i, centres[i] - widths[i] / 2, widths[i])),
-    );
-    this.listen(words, number);
-    this.outcomes[number] = outcomeRows(app, centres);
-    const bars = influenceBars(app, number, centres, widths);
-    const rename = (phrase) => this.prompt.askRename(number, phrase);
-    const room = this.complete(number, words, width);
-    const inner = make(
-      "div",
-      { class: "line", dir: "ltr" },
-      svg,
-      words,
-      ...this.outcomes[number].rows,
-      bars,
-      brackets(sentence, centres, widths, rename),
-    );
-    inner.style.width = `${width + room}px`;
-    this.listenToDrags({ number, centres, inner }, laid.paths);
-    return inner;
+    fill(this.notes, treeNotes(app));
+    fill(this.carried, carriedNote(app));
+    if (!this.prompt.element.contains(app.root.activeElement)) this.prompt.hint();
   }
 
-  /** The elements of arcs, each with a wide line to grab it by. */
-  gripping(number, paths, elements) {
-    if (!this.app.canEdit("dependency")) return elements;
-    paths.forEach(({ arc, d }, i) => {
-      if (arc.dashed) return;
-      const grip = drawn("path", { class: "grip", d, fill: "none", stroke: "transparent", "stroke-width": 13 });
-      grip.dataset.arc = i;
-      elements[i].append(grip);
-      this.arcs.push({ number, arc, element: elements[i] });
-    });
-    return elements;
+  /** The line of words of an event, and the word if it is at one. */
+  placeOf({ target }) {
+    const line = this.lines.find(({ inner }) => inner.contains(target));
+    const { word } = target.closest("[data-word]")?.dataset ?? {};
+    return { line, number: line?.number, i: word === undefined ? null : Number(word) };
   }
 
-  /** Add the word that the first model would go on with, in the empty place after the sentence; returns its room. */
-  complete(number, words, width) {
-    const { boot, state, now } = this.app;
-    const completions = boot.items[state.item]?.completions;
-    const next = now && completions?.[now[0].look.answer?.label];
-    if (!next || number !== state.sentences.length - 1) return 0;
-    const title = `what ${now[0].look.model} would go on with`;
-    const element = make("span", { class: "completion", title }, isolated(next));
-    element.style.insetInlineStart = `${width + 6}px`;
-    words.append(element);
-    return 32 + Math.max(...Object.values(completions).map((text) => textWidth(text, WORD))); // the same for each
-  }
-
-  word(sentence, number, i, left, width) {
-    const { app } = this;
-    const head = sentence.heads
-      ? sentence.heads[i]
-        ? sentence.words[sentence.heads[i] - 1]
-        : "none, it is the root"
-      : null;
-    const label = sentence.labels?.[i];
-    const look = app.now?.[0]?.look;
-    const unknown = look?.unknown?.[number]?.includes(i);
-    const name = `${sentence.words[i]}${head === null ? "" : `, head ${head}`}${label ? `, ${label}` : ""}${unknown ? ", unknown to the model" : ""}`;
-    const element = make(
-      "button",
-      {
-        type: "button",
-        class: unknown ? "word unknown" : "word",
-        "data-word": i,
-        "aria-label": name,
-        tabindex: number === this.focus[0] && i === Math.min(this.focus[1], sentence.words.length - 1) ? 0 : -1,
-        title: sentence.tags?.[i]
-          ? `${sentence.tags[i]}${unknown ? ", unknown word" : ""}`
-          : unknown
-            ? "unknown word"
-            : null,
-      },
-      isolated(sentence.words[i] || "∅"),
-    );
-    element.named = name;
-    element.style.left = `${left}px`;
-    element.style.width = `${width}px`;
-    (this.buttons[number] ??= [])[i] = element;
-    return element;
-  }
-
-  listenToDrags(line, paths) {
-    const { app } = this;
-    line.inner.addEventListener("pointerdown", (event) => {
-      if (!app.canEdit("dependency") || event.button !== 0) return;
-      const { arc, word } = event.target.closest("[data-arc],[data-word]")?.dataset ?? {};
-      if (arc !== undefined) this.startDrag(event, line, paths[arc].arc, null);
-      else if (word !== undefined && event.pointerType !== "touch") this.startDrag(event, line, null, Number(word));
-    });
-  }
-
-  listen(words, number) {
-    const { app } = this;
-    const at = (event) => {
-      const found = event.composedPath().find((element) => element.dataset?.word !== undefined);
-      return found ? Number(found.dataset.word) : null;
-    };
-    words.addEventListener(
-      "pointerover",
-      (event) => event.pointerType !== "touch" && at(event) !== null && app.point([number, at(event)]),
-    );
-    words.addEventListener("pointerleave", () => app.point(null));
-    words.addEventListener("focusin", (event) => {
-      this.focus = [number, at(event)];
+  listen() {
+    const { app, boxes } = this;
+    const on = (name, act) => boxes.addEventListener(name, (event) => act(this.placeOf(event), event));
+    const atWord = (name, act) => on(name, (place, event) => place.i !== null && act(place, event));
+    const point = ({ number, i }) => app.point(i === null ? null : [number, i]);
+    on("pointerover", (place, event) => event.pointerType !== "touch" && !event.buttons && point(place));
+    boxes.addEventListener("pointerleave", (event) => event.buttons || app.point(null));
+    atWord("focusin", ({ number, i }) => {
+      this.focus = [number, i];
       this.rove();
-      app.point([number, at(event)]);
+      app.point([number, i]);
     });
-    words.addEventListener("focusout", () => app.point(null));
-    words.addEventListener("click", (event) => at(event) !== null && this.press(number, at(event), event.shiftKey));
-    words.addEventListener("keydown", (event) => at(event) !== null && this.key(event, number, at(event)));
+    atWord("focusout", () => app.point(null));
+    atWord("click", ({ number, i }, event) => this.press(number, i, event.shiftKey));
+    atWord("keydown", ({ number, i }, event) => this.key(event, number, i));
+    on("pointerdown", ({ line, i }, event) => {
+      if (!line || !app.canEdit("dependency") || event.button !== 0) return;
+      const { arc } = event.target.dataset;
+      if (arc !== undefined) this.startDrag(event, line, line.paths[arc].arc, null);
+      else if (i !== null && event.pointerType !== "touch") this.startDrag(event, line, null, i);
+    });
   }
 
   /** Take an end of an arc in hand, or let it go. */
@@ -292,19 +172,18 @@ export class Trees {
   }
 
   focusWord(number, i) {
-    const line = this.buttons[number] ?? [];
-    this.focus = [number, clamp(i, 0, line.length - 1)];
+    const words = this.lines[number]?.words ?? [];
+    this.focus = [number, clamp(i, 0, words.length - 1)];
     this.rove();
-    line[this.focus[1]]?.focus();
+    words[this.focus[1]]?.focus();
   }
 
   /** Only one word can be reached by the tab key. */
   rove() {
-    this.buttons.forEach((line, number) =>
-      line.forEach((element, i) =>
+    for (const { words, number } of this.lines)
+      words.forEach((element, i) =>
         element.setAttribute("tabindex", number === this.focus[0] && i === this.focus[1] ? "0" : "-1"),
-      ),
-    );
+      );
   }
 
   /** Shade the words by the weights of the word that is looked at, in the chosen head. */
@@ -313,37 +192,41 @@ export class Trees {
     const head = app.matrices.chosen();
     const row = head && app.spot && !app.hand ? rowOf(head, app.spot) : null; // else shades hide what is grey
     const scale = new Scale(row ? Math.max(...row.values()) : 1, false, app.theme);
-    this.buttons.forEach((line, number) =>
-      line.forEach((element, i) => {
-        const value = row?.get(`${number} ${i}`);
-        element.style.background = value === undefined ? "" : scale.css(value);
-        element.style.color = value === undefined ? "" : scale.inkOn(value);
-        const at = (place) => same(place, [number, i]);
-        element.classList.toggle("spot", at(app.spot));
-        const hand = app.hand?.number === number ? app.hand : null;
-        element.classList.toggle("hand", hand?.word === i);
-        const isOff = Boolean(hand) && hand.word !== i && !hand.moves[i];
-        element.classList.toggle("off", isOff);
-        element.setAttribute("aria-disabled", String(isOff));
-        element.setAttribute(
-          "aria-label",
-          hand && hand.word !== i ? `${element.named}, ${hand.said(i)}` : element.named,
-        );
-        element.classList.toggle("key", at(app.keyWord));
-        const { stretch: chosen } = app;
-        element.classList.toggle("chosen", chosen?.number === number && chosen.start <= i && i < chosen.end);
-        element.setAttribute("aria-pressed", String(at(app.view.pinned)));
-      }),
-    );
-    for (const { number, arc, element } of this.arcs)
-      element.classList.toggle("lifted", isLifted(app.hand, number, arc));
-    this.outcomes.forEach((rows, number) => rows.mark(app.hand?.number === number ? app.hand : null));
+    for (const line of this.lines) {
+      const hand = app.hand?.number === line.number ? app.hand : null;
+      line.words.forEach((element, i) => this.markWord(element, line.number, i, hand, row && [row, scale]));
+      for (const { arc, element } of line.arcs) element.classList.toggle("lifted", isLifted(hand, arc));
+      line.outcomes.mark(hand);
+    }
     this.prompt.outcome();
+  }
+
+  markWord(element, number, i, hand, shade) {
+    const { app } = this;
+    const value = shade?.[0].get(`${number} ${i}`);
+    element.style.background = value === undefined ? "" : shade[1].css(value);
+    element.style.color = value === undefined ? "" : shade[1].inkOn(value);
+    const at = (place) => place?.[0] === number && place[1] === i;
+    const isOff = Boolean(hand) && hand.word !== i && !hand.moves[i];
+    const { stretch } = app;
+    const marks = {
+      spot: at(app.spot),
+      hand: hand?.word === i,
+      off: isOff,
+      key: at(app.keyWord),
+      chosen: stretch?.number === number && stretch.start <= i && i < stretch.end,
+    };
+    for (const [name, isOn] of Object.entries(marks)) element.classList.toggle(name, isOn);
+    const said = {
+      "aria-disabled": String(isOff),
+      "aria-label": hand && hand.word !== i ? `${element.named}, ${hand.said(i)}` : element.named,
+      "aria-pressed": String(at(app.view.pinned)),
+    };
+    for (const [name, text] of Object.entries(said))
+      if (element.getAttribute(name) !== text) element.setAttribute(name, text);
   }
 }
 
 /** Whether an arc is the one in hand, whose upper end or whose root moves. */
-const isLifted = (hand, number, arc) =>
-  hand?.number === number &&
-  hand.end !== "dependent" &&
-  (hand.word === null ? arc.from === null : arc.to === hand.word);
+const isLifted = (hand, arc) =>
+  Boolean(hand) && hand.end !== "dependent" && (hand.word === null ? arc.from === null : arc.to === hand.word);

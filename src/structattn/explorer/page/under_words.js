@@ -32,29 +32,28 @@ export function influenceBars(app, number, centres, widths) {
       const found = app.extras.wanted.has(what) ? app.extras.get(what, model) : null;
       const values = found?.values[number];
       if (found && !values && app.live)
-        rows.push(make("p", { class: "soft" }, isolated(model), whyNone(app, what, model)));
+        rows.push(tag("p", { class: "soft" }, isolated(model), whyNone(app, what, model)));
       if (!values) continue;
       const isScore = app.now?.find(({ look }) => look.model === model)?.look.answer?.label === null;
       const bars = values.map((value, i) => {
-        const bar = make("i", {
+        const height = (18 * Math.abs(value ?? 0)) / reach;
+        return tag("i", {
           class: (value ?? 0) < 0 ? "bar-down" : "bar-up",
           title: value === null ? "not defined" : difference(value, isScore),
+          style: {
+            left: `${centres[i] - Math.min(widths[i] / 2, 9)}px`,
+            width: `${Math.min(widths[i], 18)}px`,
+            height: `${height}px`,
+            top: `${(value ?? 0) < 0 ? 20 : 20 - height}px`,
+          },
         });
-        const height = (18 * Math.abs(value ?? 0)) / reach;
-        Object.assign(bar.style, {
-          left: `${centres[i] - Math.min(widths[i] / 2, 9)}px`,
-          width: `${Math.min(widths[i], 18)}px`,
-          height: `${height}px`,
-          top: `${(value ?? 0) < 0 ? 20 : 20 - height}px`,
-        });
-        return bar;
       });
       const largest = values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0);
       const end = isScore ? short(reach, 2) : `${short(100 * reach, 1)} points`;
       const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${difference(largest, isScore)}, full height ${end}`;
       rows.push(
-        make("div", { class: "bars", role: "img", "aria-label": note }, bars),
-        make("div", { class: "bars-note" }, make("span", {}, note)),
+        tag("div", { class: "bars", role: "img", "aria-label": note }, bars),
+        tag("div", { class: "bars-note" }, tag("span", {}, note)),
       );
     }
   return rows;
@@ -62,16 +61,17 @@ export function influenceBars(app, number, centres, widths) {
 
 /** What each model would answer at each word for what is in hand: a row of numbers for each, empty without a hand. */
 export function outcomeRows(app, centres) {
-  const cells = readers(app).map((model) => [model, centres.map(() => make("span"))]);
+  const cells = readers(app).map((model) => [model, []]);
   const rows = cells.map(([model, row]) => {
-    row.forEach((cell, i) => (cell.style.left = `${centres[i]}px`));
-    return make("div", { class: "outcomes", "aria-hidden": "true", "data-model": model }, row);
+    const place = (left, i) => tag("span", { style: { left: `${left}px` }, ref: (cell) => (row[i] = cell) });
+    return tag("div", { class: "outcomes", "aria-hidden": "true", "data-model": model }, centres.map(place));
   });
   const mark = (hand) => {
     for (const [model, row] of cells)
       row.forEach((cell, i) => {
         const outcome = hand && hand.moves[i] && hand.outcome(model, i);
-        cell.textContent = outcome ? outcome.value : "";
+        const text = outcome ? outcome.value : "";
+        if (cell.textContent !== text) cell.textContent = text;
         cell.classList.toggle("flips", Boolean(outcome?.flips));
         cell.classList.toggle("spot", Boolean(outcome) && same(app.hover, [hand.number, i]));
       });
@@ -83,25 +83,21 @@ export function outcomeRows(app, centres) {
 export function brackets(sentence, centres, widths, press) {
   if (!sentence.phrases?.length) return null;
   const depths = phraseLevels(sentence.phrases);
-  const box = make(
-    "div",
-    { class: "brackets", role: "group", "aria-label": "phrases" },
-    sentence.phrases.map((phrase, i) => {
-      const [label, start, end] = phrase;
-      const lefts = [start, end - 1].map((place) => centres[place] - widths[place] / 2 + 2);
-      const rights = [start, end - 1].map((place) => centres[place] + widths[place] / 2 - 2);
-      const element = button(isolated(label), () => press(phrase), {
-        class: "phrase",
-        "aria-label": `phrase ${label}: ${stretch(sentence, phrase)}`,
-      });
-      Object.assign(element.style, {
+  const bracket = (phrase, i) => {
+    const [label, start, end] = phrase;
+    const lefts = [start, end - 1].map((place) => centres[place] - widths[place] / 2 + 2);
+    const rights = [start, end - 1].map((place) => centres[place] + widths[place] / 2 - 2);
+    return button(isolated(label), () => press(phrase), {
+      class: "phrase",
+      "aria-label": `phrase ${label}: ${stretch(sentence, phrase)}`,
+      style: {
         left: `${Math.min(...lefts)}px`,
         width: `${Math.max(...rights) - Math.min(...lefts)}px`,
         top: `${depths[i] * 22}px`,
-      });
-      return element;
-    }),
-  );
-  box.style.height = `${(Math.max(...depths) + 1) * 22}px`;
-  return box;
+      },
+    });
+  };
+  const style = { height: `${(Math.max(...depths) + 1) * 22}px` };
+  const attributes = { class: "brackets", role: "group", "aria-label": "phrases", style };
+  return tag("div", attributes, sentence.phrases.map(bracket));
 }

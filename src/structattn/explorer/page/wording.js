@@ -66,6 +66,9 @@ export function sentenceOfAnswers(app) {
   return `${said}.${expected}`;
 }
 
+/** The edit that led to a state, within a sentence. */
+export const nameOf = ({ said = "a saved state." }) => said.replace(/^Compared from here/, "compared from there");
+
 /** What an edit did to each model: how many heads moved, whether the prediction changed. */
 export function sentenceOf(app, { said, tree, number }) {
   const perModel = app.now.map(({ look }, i) => {
