@@ -21,8 +21,8 @@ DOCS = Path(__file__).parents[1]
 PAGE = DOCS.parent / "src/structattn/explorer/page"
 STILL, MOVING = DOCS / "explorer.png", DOCS / "explorer-moves.png"
 EMBEDDED = DOCS / "site/extra/explorer.html"
-# What the page looks like; other modules may change without a new picture.
-_DRAWN_BY = ("arcs.js", "cells.js", "colours.js", "style.js", "title.js", "under_words.js")
+# Modules of the page that no picture depends on: what they do is not seen before a person acts, or not at all.
+_UNSEEN = ("export.js", "hosts.js", "latent.js", "number_table.js", "share.js")
 _SIGNATURE = b"\x89PNG\r\n\x1a\n"
 _KEY = b"explorer\0"
 
@@ -30,8 +30,9 @@ Chunk = tuple[bytes, bytes]
 
 
 def checksum() -> str:
-    """The SHA-256 of what draws the page."""
-    return hashlib.sha256(b"".join((PAGE / name).read_bytes() for name in _DRAWN_BY)).hexdigest()
+    """The SHA-256 of all that draws the page."""
+    drawn_by = sorted(path for path in PAGE.glob("*.js") if path.name not in _UNSEEN)
+    return hashlib.sha256(b"".join(path.read_bytes() for path in drawn_by)).hexdigest()
 
 
 def read_chunks(png: bytes) -> Iterator[Chunk]:

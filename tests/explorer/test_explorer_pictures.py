@@ -3,6 +3,7 @@
 import importlib.util
 import struct
 import zlib
+from pathlib import Path
 from types import ModuleType
 
 import pytest
@@ -56,3 +57,18 @@ def test_equal_neighbours_are_one_frame_and_every_frame_is_there() -> None:
     assert zlib.decompress(chunks[6][1][4:]) == bytes([0, 255, 255])
     assert PICTURES.find_checksum(moving) == PICTURES.checksum()
     assert PICTURES.find_checksum(png(0)) is None
+
+
+def test_every_module_that_a_picture_shows_counts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for path in PICTURES.PAGE.glob("*.js"):
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    before = PICTURES.checksum()
+    monkeypatch.setattr(PICTURES, "PAGE", tmp_path)
+    assert PICTURES.checksum() == before
+    unseen = set()
+    for path in sorted(tmp_path.iterdir()):
+        kept = path.read_bytes()
+        path.write_bytes(kept + b"\n")
+        unseen |= {path.name} if PICTURES.checksum() == before else set()
+        path.write_bytes(kept)
+    assert unseen == {"export.js", "hosts.js", "latent.js", "number_table.js", "share.js"}
