@@ -62,7 +62,8 @@ def test_pictures_below_each_other():
 def test_notebooks_display_pictures_and_pages():
     assert Picture("<svg/>")._repr_html_() == '<div style="overflow-x:auto"><svg/></div>'
     assert 'srcdoc="&lt;p&gt;Hush&lt;/p&gt;"' in Document("<p>Hush</p>")._repr_html_()
-    assert figure("<svg/>", "Head 1") == '<div class="figure"><svg/><p class="caption"><bdi>Head 1</bdi></p></div>'
+    frame = '<div class="figure" tabindex="0" role="group" aria-label="Head 1">'
+    assert figure("<svg/>", "Head 1") == frame + '<svg/><p class="caption"><bdi>Head 1</bdi></p></div>'
     assert paragraph("a < b") == "<p><bdi>a &lt; b</bdi></p>"
 
 

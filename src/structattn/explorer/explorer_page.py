@@ -110,7 +110,7 @@ def _document(boot: Mapping[str, Any], connect: str) -> str:
         '<!doctype html><html lang="en"><head><meta charset="utf-8">'
         f'<meta http-equiv="Content-Security-Policy" content="{escape(write_policy(connect))}">'
         '<meta name="viewport" content="width=device-width,initial-scale=1">'
-        '<meta name="referrer" content="no-referrer">'
+        '<meta name="referrer" content="no-referrer"><link rel="icon" href="data:,">'
         f"<title>{title}</title><style>{_STYLE}</style></head>"
         f"<body><main>{embed_explorer({**boot, 'level': 1})}</main></body></html>\n"
     )

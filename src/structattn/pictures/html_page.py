@@ -109,7 +109,7 @@ def page(title: str, sections: Sequence[Section | tuple[str, str]], *, lead: str
 def figure(body: str, caption: str = "") -> str:
     """A picture with a caption; wide pictures scroll inside their own frame."""
     below = f'<p class="caption">{_bidi(caption)}</p>' if caption else ""
-    return f'<div class="figure">{body}{below}</div>'
+    return f"{_open_frame(caption or 'picture')}{body}{below}</div>"
 
 
 def paragraph(content: str) -> str:
@@ -153,7 +153,8 @@ def table(rows: Sequence[Sequence[object]], *, header: bool = True, caption: str
     head = _table_row(rows[0], "th", numeric) if header and rows else ""
     lines = "".join(_table_row(row, "td", numeric) for row in body)
     above = f"<caption>{_bidi(caption)}</caption>" if caption else ""
-    return f'<div class="figure"><table>{above}<thead>{head}</thead><tbody>{lines}</tbody></table></div>'
+    content = f"<table>{above}<thead>{head}</thead><tbody>{lines}</tbody></table>"
+    return f"{_open_frame(caption or 'table')}{content}</div>"
 
 
 def _table_row(row: Sequence[object], name: str, numeric: Sequence[bool]) -> str:
@@ -170,6 +171,11 @@ def _is_number(cell: object) -> bool:
     if isinstance(cell, int | float):
         return True
     return bool(_NUMBER.fullmatch(str(cell)))
+
+
+def _open_frame(name: str) -> str:
+    """A frame that scrolls, also by keyboard."""
+    return f'<div class="figure" tabindex="0" role="group" aria-label="{escape(name)}">'
 
 
 def _framed(body: str) -> str:
