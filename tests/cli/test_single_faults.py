@@ -69,6 +69,7 @@ FILES = {
         ["a", "c"],
         ["a.conllu:9: expected a head from 0 to 1, got '7'"],
     ),
+    "bytes": ("a.txt", "a fine film\nf\udce9\ndull\n", ["0", "2"], ["a.txt:2: expected UTF-8 text, but byte 2"]),
     "a table": ("a.csv", "text,label\nfine,x\na,b,c\ndull,y\n", ["0", "2"], ["a.csv:3: expected 2 comma-separated"]),
 }
 
@@ -80,7 +81,7 @@ def test_predict_answers_the_others(
 ) -> None:
     name, content, ids, messages = FILES[case]
     monkeypatch.chdir(tmp_path)
-    Path(name).write_text(content, encoding="utf-8")
+    Path(name).write_text(content, encoding="utf-8", errors="surrogateescape")
     assert main(["predict", str(run), "--data", name]) == 2
     captured = capsys.readouterr()
     assert [json.loads(line)["id"] for line in captured.out.splitlines()] == ids

@@ -24,13 +24,12 @@ from structattn.files.text import (
     check_readable,
     is_parquet,
     is_pipe,
-    is_remote,
     open_bytes,
     parse_json,
     read_lines,
     read_text,
-    spell_url,
 )
+from structattn.files.urls import is_remote, spell_url
 
 
 @pytest.mark.parametrize("name", ["a.txt", "a.txt.gz"])

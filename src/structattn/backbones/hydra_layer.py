@@ -100,7 +100,7 @@ class HydraLayer(nn.Module):
         """Write the layer's configuration, without parameters, as in an adapter folder."""
         from structattn.data.model_config import ADAPTER, make_header
         from structattn.files.json_yaml import write_json
-        from structattn.files.text import check_local
+        from structattn.files.urls import check_local
 
         check_local(folder).mkdir(parents=True, exist_ok=True)
         write_json(folder / ADAPTER.config, {**make_header(KIND), **self.describe()})

@@ -23,7 +23,7 @@ from structattn.explorer.explorer_page import embed_explorer
 from structattn.files.json_yaml import read_json_lines
 from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
-from structattn.files.text import check_local
+from structattn.files.urls import check_local
 from structattn.pictures import Series, line_chart, page, table
 from structattn.pictures.html_page import Section, code, figure, paragraph, side_by_side
 from structattn.syntax import write_conllu

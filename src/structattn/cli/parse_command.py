@@ -10,7 +10,7 @@ from typing import Any, Literal
 
 from structattn.cli.command_inputs import answering_others, check_all_answered, check_at_least, resolve_source
 from structattn.data.readers.formats import match_files
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, ParseError
 from structattn.files.item_faults import collecting_faults
 from structattn.files.replacing import remove_abandoned
 from structattn.files.text import check_apart, is_pipe
@@ -97,7 +97,7 @@ def command(
     check_apart(file, out, brackets, cache)
     check_parser(parser, hardware)
 
-    def texts() -> Iterator[Text]:
+    def texts() -> Iterator[Text | ParseError]:
         return itertools.islice(_texts(file, format, columns), skip, None if limit is None else skip + limit)
 
     beside_out = None if out is None else Path(f"{out}.cache")
@@ -142,7 +142,7 @@ def _parse_pattern(pattern: str, folder: str | None, parser: str, **settings: An
     check_all_answered(refused, faults, "parsed")
 
 
-def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text]:
+def _texts(file: str, format: str | None, columns: Mapping[str, Any]) -> Iterator[Text | ParseError]:
     source = resolve_source(file)
     yield from read_texts(source, resolve_format(source, format, columns), columns)
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import structattn
 from structattn.errors import ConfigError, shown
 from structattn.files.json_yaml import check_counts, read_json
-from structattn.files.text import check_local
+from structattn.files.urls import check_local
 from structattn.tables import Trust, untrusted
 
 MODEL_TYPE = "structattn"

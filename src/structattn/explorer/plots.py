@@ -14,7 +14,7 @@ from structattn.explorer.drawing import draw, draw_all
 from structattn.explorer.explorer_page import frozen_page
 from structattn.explorer.protocol import MOST_WORDS, State
 from structattn.files.replacing import replace_text
-from structattn.files.text import check_local
+from structattn.files.urls import check_local
 from structattn.http.request_checks import RequestError
 from structattn.inspection.attention_maps import add_trees, attention_maps, list_items
 from structattn.inspection.occlusion import leave_one_out

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import BinaryIO, TextIO, cast
 
 from structattn.errors import ConfigError
-from structattn.files.text import check_local, is_remote, remote_files
+from structattn.files.urls import check_local, is_remote, remote_files
 
 #: Errors of a write that does not fit or does not arrive; for an open file, the system reports them without its name.
 UNWRITTEN = {errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO}

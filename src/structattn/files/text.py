@@ -15,10 +15,10 @@ import os
 import re
 import zlib
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, TextIO, cast
 
-from structattn.errors import ConfigError, ParseError, StructAttnError, require, shown
+from structattn.errors import ConfigError, ParseError, shown
+from structattn.files.urls import is_remote, remote_files
 
 #: A path, or an open stream such as ``sys.stdin``.
 Source = str | os.PathLike[str] | io.IOBase | BinaryIO | TextIO
@@ -42,18 +42,19 @@ _GZIP_MAGIC, _PARQUET_MAGIC = b"\x1f\x8b", b"PAR1"
 _PACKED = {b"BZh": "bzip2", b"\xfd7zXZ": "xz", b"\x28\xb5\x2f\xfd": "zstd", b"PK\x03\x04": "zip"}
 _HALF = re.compile(r"\\u[dD][89a-fA-F]")
 _BLOCK = 1 << 18
+_ESCAPE = "surrogateescape"
 _CONTROLS = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f\u2028-\u202e\u2066-\u2069]")
 _VISIBLE = re.compile(r"[^\s\u00ad\u180e\u200b-\u200f\u2028-\u202e\u2060-\u2064\ufeff]")
-_URL = re.compile(r"(?:[\w+.-]+::)*[A-Za-z][\w+.-]+:/")
-_CREDENTIALS = re.compile(r"://[^/@]*@")
 
 
-def read_lines(source: Source) -> Iterator[tuple[int, str]]:
+def read_lines(source: Source, *, escape: bool = False) -> Iterator[tuple[int, str]]:
     r"""Stream the lines of a text file, without their ends ``\n`` or ``\r\n``, and their numbers from 1.
 
     Args:
         source: a path, also of a gzip file or of a remote one such as ``hf://...``, or an open stream. A byte order
             mark is skipped.
+        escape: whether bytes that are not UTF-8 are escaped (``surrogateescape``) rather than refused, by a reader
+            that refuses only its items that contain them, with ``check_lines``.
 
     Raises:
         ParseError: with file and line: for a file that cannot be read, is damaged or not UTF-8, a line of more than
@@ -64,14 +65,25 @@ def read_lines(source: Source) -> Iterator[tuple[int, str]]:
         [(1, 'a fine film'), (2, ''), (3, 'so dull')]
     """
     with open_bytes(source) as stream:
-        yield from _split_lines(stream, source)
+        yield from _split_lines(stream, source, escape=escape)
 
 
-def _split_lines(stream: io.BufferedReader | gzip.GzipFile, source: Source) -> Iterator[tuple[int, str]]:
+def check_lines(source: object, *lines: tuple[int, str]) -> None:
+    """Refuse numbered lines in which ``read_lines`` has escaped a byte, which the ``ParseError`` names."""
+    for number, line in lines:
+        if not (line.isascii() or is_unicode(line)):
+            _decode(line.encode(errors=_ESCAPE), source, number)
+
+
+def _split_lines(
+    stream: io.BufferedReader | gzip.GzipFile, source: Source, *, escape: bool
+) -> Iterator[tuple[int, str]]:
     number = blank = 0
-    for text in _read_blocks(stream, source):
+    for text, is_whole in _read_blocks(stream, source):
         for line in text.split("\n"):
             number += 1
+            if not is_whole and (not escape or (number == 1 and _name_other(line.encode(errors=_ESCAPE)))):
+                check_lines(source, (number, line))
             if line and not line.isspace():
                 blank = 0
             elif (blank := blank + 1) > MAX_BLANK_LINES:
@@ -100,7 +112,7 @@ def read_start(path: str | os.PathLike[str], *, is_recorded: bool = False) -> Fi
     with open_bytes(path) as stream, _naming_gzip(path):
         lines: list[str] = []
         is_parquet = stream.peek(4)[:4] == _PARQUET_MAGIC
-        for _, line in () if is_parquet else _split_lines(stream, path):
+        for _, line in () if is_parquet else _split_lines(stream, path, escape=True):
             lines.append(line)
             if len(lines) >= _FIRST_LINES and line.strip():
                 break
@@ -176,20 +188,27 @@ def read_text(source: Source, *, max_bytes: int | None = None) -> str:
     return _decode(content.removeprefix(codecs.BOM_UTF8), source, 1)
 
 
-def parse_json(text: str | bytes) -> Any:
+def parse_json(text: str | bytes, *, halves: bool = False) -> Any:
     """The value of a JSON text.
 
-    A ``ValueError`` also says that Python cannot read such depth, or that half of a surrogate pair cannot be encoded.
+    A ``ValueError`` also says that Python cannot read such depth, or that half of a surrogate pair, unless ``halves``
+    are accepted, cannot be encoded.
     """
     text = text if isinstance(text, str) else text.decode(json.detect_encoding(text))
     try:
         value = json.loads(text)
-        # Two halves side by side have become one character; only an escape can leave one alone.
-        if _HALF.search(text) and not is_unicode(json.dumps(value, ensure_ascii=False)):
+        if not halves and has_halves(text, value):
             raise ValueError("it has half of a surrogate pair, which is not a character")
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     return value
+
+
+def has_halves(text: str, value: Any) -> bool:
+    """Whether half of a surrogate pair is in the value of a JSON text; two side by side are one character."""
+    return not (_HALF.search(text) is None and is_unicode(text)) and not is_unicode(
+        json.dumps(value, ensure_ascii=False)
+    )
 
 
 def is_blank(line: str) -> bool:
@@ -233,7 +252,7 @@ def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
         else:
             raw = _buffer(source)
             if raw is not getattr(source, "buffer", source):
-                stack.callback(raw.detach)
+                stack.callback(lambda: None if raw.closed else raw.detach())
         if raw.peek(2)[:2] == _GZIP_MAGIC:
             unpacked = stack.enter_context(gzip.GzipFile(fileobj=raw, mode="rb"))
             yield unpacked
@@ -241,8 +260,8 @@ def open_bytes(source: Source) -> Iterator[io.BufferedReader | gzip.GzipFile]:
             yield raw
 
 
-def _read_blocks(stream: io.BufferedReader | gzip.GzipFile, source: Source) -> Iterator[str]:
-    """The text in blocks of whole lines, without the line end of the last one."""
+def _read_blocks(stream: io.BufferedReader | gzip.GzipFile, source: Source) -> Iterator[tuple[str, bool]]:
+    """Text in blocks of whole lines, without the line end of the last one, and whether all of its bytes are UTF-8."""
     pending, number = b"", 1
     block = _read_block(stream, source, number).removeprefix(codecs.BOM_UTF8)
     while block:
@@ -255,11 +274,18 @@ def _read_blocks(stream: io.BufferedReader | gzip.GzipFile, source: Source) -> I
             raise ParseError(message, file=source, line=number)
         if first >= 0:
             lines, _, pending = pending.rpartition(b"\n")
-            yield _decode(lines, source, number)
+            yield _decode_block(lines)
             number += lines.count(b"\n") + 1
         block = _read_block(stream, source, number)
     if pending:
-        yield _decode(pending, source, number)
+        yield _decode_block(pending)
+
+
+def _decode_block(lines: bytes) -> tuple[str, bool]:
+    try:
+        return lines.decode(), True
+    except UnicodeDecodeError:
+        return lines.decode(errors=_ESCAPE), False
 
 
 def _read_block(stream: io.BufferedReader | gzip.GzipFile, source: Source, number: int) -> bytes:
@@ -275,7 +301,7 @@ def _naming_gzip(source: Source, line: int | None = None) -> Iterator[None]:
         raise ParseError(f"expected a whole gzip file, but it is damaged: {error}", file=source, line=line) from None
 
 
-def _decode(lines: bytes, source: Source, number: int) -> str:
+def _decode(lines: bytes, source: object, number: int) -> str:
     """The text of lines, the first of which has this number."""
     try:
         return lines.decode()
@@ -284,59 +310,25 @@ def _decode(lines: bytes, source: Source, number: int) -> str:
         column = error.start - lines.rfind(b"\n", 0, error.start)
         byte = lines[error.start]
         message = f"expected UTF-8 text, but byte {column} of the line is 0x{byte:02x}; "
-        if lines.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-            message += "this is UTF-16: iconv -f UTF-16 -t UTF-8 converts it"
-        elif number == 1 and (packed := [name for magic, name in _PACKED.items() if lines.startswith(magic)]):
-            message += f"this is a {packed[0]} file: only gzip is read compressed"
+        other = _name_other(lines) if number == 1 else ""
+        if other:
+            message += other
         else:
             character = bytes([byte]).decode("windows-1252", errors="replace")
             message += f"{character!r} in Windows-1252 and Latin-1: iconv -f WINDOWS-1252 -t UTF-8 converts these"
         raise ParseError(message, file=source, line=number) from None
 
 
+def _name_other(start: bytes) -> str:
+    """What a file is that begins like another encoding or a compressed file; empty for text."""
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return "this is UTF-16: iconv -f UTF-16 -t UTF-8 converts it"
+    packed = [name for magic, name in _PACKED.items() if start.startswith(magic)]
+    return f"this is a {packed[0]} file: only gzip is read compressed" if packed else ""
+
+
 def _buffer(stream: io.IOBase | BinaryIO | TextIO) -> io.BufferedReader:
     binary = getattr(stream, "buffer", stream)
     if isinstance(binary, io.StringIO):
-        binary = io.BytesIO(binary.read().encode())
+        binary = io.BytesIO(binary.read().encode(errors="surrogatepass"))
     return binary if isinstance(binary, io.BufferedReader) else io.BufferedReader(cast(io.RawIOBase, binary))
-
-
-def is_remote(path: object) -> bool:
-    """Whether a path is one of fsspec's, such as ``s3://bucket/a.conllu`` or ``hf://datasets/...``; also a ``Path``."""
-    return isinstance(path, str | os.PathLike) and _URL.match(os.fspath(path)) is not None
-
-
-def spell_url(path: str | os.PathLike[str]) -> str:
-    """An fsspec path with both of its slashes, one of which ``Path`` drops."""
-    text = os.fspath(path)
-    scheme, _, rest = text.partition(":/")
-    return text if rest.startswith("/") else f"{scheme}://{'/' if scheme in ('file', 'local') else ''}{rest}"
-
-
-def check_local(path: str | os.PathLike[str]) -> Path:
-    """The path of a folder that is written on this machine; a ``ConfigError`` for a URL."""
-    if is_remote(path):
-        hint = "copy it from there, or to there afterwards"
-        raise ConfigError(f"{spell_url(path)}: expected a folder on this machine, got a URL; {hint}")
-    return Path(path)
-
-
-@contextlib.contextmanager
-def remote_files(path: str | os.PathLike[str], purpose: str = "read") -> Iterator[tuple[Any, str]]:
-    """The file system of an fsspec path such as ``s3://bucket/a.conllu``, and the path within it.
-
-    Errors of the file system, also those in the block, become a ``ParseError`` that says what the file is for.
-    """
-    if _CREDENTIALS.search(spell_url(path)):
-        redacted = _CREDENTIALS.sub("://...@", spell_url(path))
-        raise ConfigError(
-            f"{redacted}: expected a URL without a password, which would be recorded; set it as its file system says"
-        )
-    fsspec = require("fsspec", "scale")
-    try:
-        yield fsspec.core.url_to_fs(spell_url(path))
-    except (ImportError, OSError, ValueError) as error:
-        if isinstance(error, StructAttnError):
-            raise
-        reason = "there is no such file" if isinstance(error, FileNotFoundError) else " ".join(str(error).split())
-        raise ParseError(f"cannot {purpose} this file: {reason or type(error).__name__}", file=path) from None

@@ -140,7 +140,7 @@ def parse(
 
 
 def parse_each(
-    texts: Iterable[Text],
+    texts: Iterable[Text | ParseError],
     parser: str | Parser = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
@@ -151,7 +151,10 @@ def parse_each(
     total: int | None = None,
     hardware: Hardware | None = None,
 ) -> Iterator[tuple[Text, list[Sentence]]]:
-    """Stream each text with its sentences; arguments and errors are those of ``parse``."""
+    """Stream each text with its sentences; arguments and errors are those of ``parse``.
+
+    An error in place of a text, which could not be read, is refused.
+    """
     if num_workers < 1 or batch_size < 1:
         raise ConfigError(f"expected at least one worker and one text per batch, got {num_workers} and {batch_size}")
     loaded = load_parser(parser, hardware) if isinstance(parser, str) else parser
@@ -172,7 +175,9 @@ def parse_each(
         under_way = _start_ahead(batches, 1 if num_workers == 1 else 2 * num_workers)
         pairs = (pair for batch in under_way for pair in batch.finish())
         for number, (text, sentences) in enumerate(pairs, start=1):
-            if isinstance(sentences, StructAttnError):
+            if isinstance(text, ParseError):
+                refuse_item(text)
+            elif isinstance(sentences, StructAttnError):
                 refuse_item(_name_text(sentences, number))
             else:
                 yield text, _complete(text, sentences, number, whole=whole, origin=" ".join(origin))
@@ -195,7 +200,7 @@ class _Batch:
     """A batch in progress: cached parses, and those being computed."""
 
     def __init__(
-        self, texts: Sequence[Text], origin: tuple[str, str], *, store: ParseCache | None, begin: _Begin
+        self, texts: Sequence[Text | ParseError], origin: tuple[str, str], *, store: ParseCache | None, begin: _Begin
     ) -> None:
         self.texts = texts
         self.store = store
@@ -206,7 +211,7 @@ class _Batch:
         self.missing = [key for key in by_key if key not in self.cached]
         self.result = begin([by_key[key] for key in self.missing])
 
-    def finish(self) -> Iterator[tuple[Text, _Parses]]:
+    def finish(self) -> Iterator[tuple[Text | ParseError, _Parses]]:
         """Each text with its sentences, once they are parsed and stored."""
         try:
             new = dict(zip(self.missing, self.result(), strict=True))
@@ -218,7 +223,9 @@ class _Batch:
         return zip(self.texts, [parses[key] for key in self.keys], strict=True)
 
 
-def _content(text: Text) -> _Content:
+def _content(text: Text | ParseError) -> _Content:
+    if isinstance(text, ParseError):
+        return ""
     if isinstance(text, str | Document):
         return text if isinstance(text, str) else text.text
     return text.words if isinstance(text, Sentence) else Sentence(text).words

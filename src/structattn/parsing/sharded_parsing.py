@@ -18,7 +18,8 @@ from urllib.parse import urlsplit
 from structattn.errors import ConfigError, StructAttnError, require
 from structattn.files.progress import open_progress
 from structattn.files.replacing import claim_folder
-from structattn.files.text import check_readable, is_remote
+from structattn.files.text import check_readable
+from structattn.files.urls import is_remote
 from structattn.options.checking import check_choice
 from structattn.options.hardware import Hardware
 from structattn.parsing.parsers import DEFAULT_PARSER, check_parser, load_parser

@@ -20,7 +20,8 @@ from structattn.data.treebank.parquet import open_parquet, write_parquet
 from structattn.errors import ConfigError, ParseError, StructAttnError
 from structattn.files.item_faults import collecting_faults, raising_faults
 from structattn.files.replacing import replace_text
-from structattn.files.text import is_remote, open_bytes, parse_json, remote_files
+from structattn.files.text import open_bytes, parse_json
+from structattn.files.urls import is_remote, remote_files
 from structattn.parsing.parse_texts import parse_each
 from structattn.parsing.parsers import Parser
 from structattn.parsing.text_files import TABLES, read_texts, resolve_format

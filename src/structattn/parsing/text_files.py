@@ -13,9 +13,9 @@ from structattn.data.readers import FORMATS, read_examples
 from structattn.data.readers.delimited_tables import read_table
 from structattn.data.readers.fields import Column, Columns, Record
 from structattn.data.readers.json_records import read_json_records
-from structattn.errors import ConfigError, source_name
+from structattn.errors import ConfigError, ParseError, source_name
 from structattn.files.item_faults import answer_each
-from structattn.files.text import Source, read_lines
+from structattn.files.text import Source, check_lines, read_lines
 from structattn.options.checking import suggest
 from structattn.parsing.parsers import Document, Text
 from structattn.syntax import Sentence
@@ -55,14 +55,22 @@ def resolve_format(file: Source, format: str | None, columns: Mapping[str, Any])
     return resolved
 
 
-def read_texts(file: Source, format: str, columns: Mapping[str, Any]) -> Iterator[Text]:
-    """The texts of a file: documents of a table, lines of ``text``, sentences of a treebank or of examples."""
+def read_texts(file: Source, format: str, columns: Mapping[str, Any]) -> Iterator[Text | ParseError]:
+    """The texts of a file: documents of a table, lines of ``text``, sentences of a treebank or of examples.
+
+    What is wrong with a line of text takes its place, as the others are named by their numbers.
+    """
     if format in TABLES:
         yield from read_raw_documents(file, format, **columns)
     elif format == "conllu":
         yield from answer_each(Block.parse, read_blocks(file))
     elif format in _PLAIN:
-        yield from (line if format == "text" else line.split() for _, line in read_lines(file))
+        for pair in read_lines(file, escape=True):
+            try:
+                check_lines(file, pair)
+                yield pair[1] if format == "text" else pair[1].split()
+            except ParseError as error:
+                yield error
     else:
         yield from read_sentences(file, format)
 

@@ -14,12 +14,14 @@ The conventions (Marcus et al. 1993; Bies et al. 1995):
 
 import os
 import re
+from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from structattn.errors import ParseError, shown
 from structattn.files.replacing import replace_text
-from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS, Source, read_lines
+from structattn.files.text import MAX_BRACKETS, MAX_LINE, MAX_WORDS, Source, check_lines, read_lines
 from structattn.syntax.constituency_tree import ConstituencyTree
 
 Parsed = tuple[list[str], list[str | None], list[tuple[str, int, int]]]
@@ -57,8 +59,60 @@ def read_brackets(path: Source) -> Iterator[ConstituencyTree]:
         >>> [tree.words for tree in read_brackets(path)]
         [('oh',), ('the', 'cat')]
     """
-    for words, tags, spans in parse_trees(read_lines(path), file=path):
-        yield ConstituencyTree(words, spans, tags=tags)
+    for tree in read_trees(path):
+        yield tree.parse()
+
+
+class TreeLines(NamedTuple):
+    """One tree of a file: the line where it starts, and what it consists of, or what is wrong with it."""
+
+    line: int
+    content: Parsed | ParseError
+
+    def parse(self) -> ConstituencyTree:
+        """The tree; errors as for ``read_brackets``."""
+        if isinstance(self.content, ParseError):
+            raise self.content
+        words, tags, spans = self.content
+        return ConstituencyTree(words, spans, tags=tags)
+
+
+def read_trees(path: Source) -> Iterator[TreeLines]:
+    """The trees of a file, of which a malformed one can be left out.
+
+    From then on, a tree starts at each line that begins with a bracket; an error if one before had such a line within.
+    """
+    lines, again, taken = read_lines(path, escape=True), deque[tuple[int, str]](), list[tuple[int, str]]()
+    trees, is_lost, has_inner = _Trees(path), False, False
+
+    def next_line() -> tuple[int, str] | None:
+        return again.popleft() if again else next(lines, None)
+
+    while True:
+        pair = next_line()
+        try:
+            if pair is None:
+                trees.end("the end of the text")
+                return
+            if not trees.is_open:
+                taken.clear()
+            taken.append(pair)
+            if is_lost and trees.is_open and pair[1].startswith("("):
+                trees.end("the next one")
+            check_lines(path, pair)
+            for tree in trees.add_line(*pair):
+                has_inner = has_inner or any(line.startswith("(") for _, line in taken[1:])
+                yield TreeLines(taken[0][0], tree)
+                del taken[:-1]
+        except ParseError as error:
+            if has_inner:
+                raise
+            yield TreeLines(taken[0][0], error)
+            trees, is_lost = _Trees(path), True
+            again.extendleft(reversed(taken[1:]))
+            while (pair := next_line()) is not None and not pair[1].startswith("("):
+                pass
+            again.extendleft([pair] if pair is not None else [])
 
 
 def write_brackets(path: str | os.PathLike[str], trees: Iterable[ConstituencyTree]) -> None:
@@ -93,8 +147,27 @@ def parse_tree(text: str) -> Parsed:
 
 def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Iterator[Parsed]:
     """Stream the trees in numbered lines of text; errors name the file that the lines come from."""
-    tree = _Builder(file)
+    trees = _Trees(file)
     for number, line in lines:
+        yield from trees.add_line(number, line)
+    trees.end("the end of the text")
+
+
+class _Trees:
+    """Trees that are read line by line."""
+
+    def __init__(self, file: object) -> None:
+        self.file = file
+        self.tree = _Builder(file)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a tree has begun and not ended."""
+        return bool(self.tree.stack)
+
+    def add_line(self, number: int, line: str) -> Iterator[Parsed]:
+        """The trees that end in the next line."""
+        tree = self.tree
         for tag, word, token in _tokens(line):
             if token == "(":
                 tree.open_bracket(number)
@@ -102,17 +175,21 @@ def parse_trees(lines: Iterable[tuple[int, str]], *, file: object = None) -> Ite
             if word:
                 tree.add_tagged(tag, word, number)
             elif not tree.stack:
-                raise ParseError(f"expected '(' to start a tree, got {shown(token)}", file=file, line=number)
+                raise ParseError(f"expected '(' to start a tree, got {shown(token)}", file=self.file, line=number)
             elif token == ")":
                 tree.close_bracket(number)
             else:
                 tree.add_token(token)
             if not tree.stack:
                 yield tree.finish()
-                tree = _Builder(file)
-    if tree.stack:
-        message = f"expected {len(tree.stack)} more ')' for the tree that starts here, got the end of the text"
-        raise ParseError(message, file=file, line=tree.stack[0].line)
+                tree = self.tree = _Builder(self.file)
+
+    def end(self, follows: str) -> None:
+        """Refuse a tree that has not ended before what follows."""
+        if self.is_open:
+            stack = self.tree.stack
+            message = f"expected {len(stack)} more ')' for the tree that starts here, got {follows}"
+            raise ParseError(message, file=self.file, line=stack[0].line)
 
 
 def _tokens(line: str) -> Iterable[Sequence[str]]:

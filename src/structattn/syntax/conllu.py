@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from structattn.errors import ParseError, shown
 from structattn.files.replacing import replace_text
-from structattn.files.text import MAX_LINE, MAX_WORDS, Source, is_blank, read_lines
+from structattn.files.text import MAX_LINE, MAX_WORDS, Source, check_lines, is_blank, read_lines
 from structattn.syntax.dependency_tree import DependencyTree, find_cycle
 from structattn.syntax.sentence import Sentence
 
@@ -64,6 +64,8 @@ class Block(NamedTuple):
     lines: _Lines
     path: object
     columns: Sequence[str]
+    #: What is wrong with it as a whole, of which only the first line is kept then.
+    fault: ParseError | None = None
 
     @property
     def comments(self) -> list[str]:
@@ -77,6 +79,9 @@ class Block(NamedTuple):
 
     def parse(self) -> Sentence:
         """The sentence; errors as for ``read_conllu``."""
+        check_lines(self.path, *self.lines)
+        if self.fault is not None:
+            raise self.fault
         comments = self.comments
         lines = self.lines[len(comments) :]
         rows = _split(lines, self.path, self.columns)
@@ -105,20 +110,21 @@ def read_blocks(path: Source) -> Iterator[Block]:
     block: _Lines = []
     size = 0
     columns: Sequence[str] = _STANDARD
-    for number, line in read_lines(path):
+    for number, line in itertools.chain(read_lines(path, escape=True), [(0, "")]):
         if number == 1 and (match := _GLOBAL.match(line)):
             columns = _check_columns(match[1].split(), path)
-        elif line:
+        elif line and size <= MAX_LINE:
             block.append((number, line))
             size += len(line)
             if len(block) > MAX_WORDS or size > MAX_LINE:
                 limits = f"{MAX_WORDS:,} lines and {MAX_LINE:,} characters"
-                raise ParseError(f"expected sentences of at most {limits}", file=path, line=block[0][0])
-        elif block:
-            yield Block(block, path, columns)
+                fault = ParseError(f"expected sentences of at most {limits}", file=path, line=block[0][0])
+                yield Block(block[:1], path, columns, fault)
+                block, size = [], MAX_LINE + 1  # so that its other lines are passed over
+        elif not line:
+            if block:
+                yield Block(block, path, columns)
             block, size = [], 0
-    if block:
-        yield Block(block, path, columns)
 
 
 def write_conllu(path: str | os.PathLike[str], sentences: Iterable[Sentence]) -> None:

@@ -9,7 +9,7 @@ from typing import Any
 
 from structattn.data import Example
 from structattn.errors import ConfigError, shown
-from structattn.files.text import is_remote
+from structattn.files.urls import is_remote
 from structattn.options.checking import suggest
 from structattn.tasks import Evaluation, Prediction, Task, TaskModel, get_task
 from structattn.training.examples import Data, read_labelled, stream_examples

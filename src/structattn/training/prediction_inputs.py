@@ -13,6 +13,7 @@ from structattn.data import Example
 from structattn.data.data_summary import DataSummary, summarise
 from structattn.data.readers.formats import describe_columns, list_files, match_files, read_examples, recognise_format
 from structattn.errors import ParseError, source_name
+from structattn.files.item_faults import collecting_faults
 from structattn.files.text import Source, is_pipe, read_lines
 from structattn.training.examples import Data, is_file, name_source, stream_examples
 from structattn.training.run_config import DataConfig
@@ -98,10 +99,12 @@ def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
     answers = recognised = 0
     try:
         target = "labels" if format == "labelled" and model.task.answer == "labels" else None
-        for example in itertools.islice(read_examples(source, format, target=target), _LOOKED_AT):
-            words = str(example.label).split() if target is None else model.task.classes_in(example.label)
-            answers += len(words)
-            recognised += sum(_is_answer(model, word) for word in words)
+        with collecting_faults() as faults:
+            for example in itertools.islice(read_examples(source, format, target=target), _LOOKED_AT):
+                words = str(example.label).split() if target is None else model.task.classes_in(example.label)
+                answers += len(words)
+                recognised += sum(_is_answer(model, word) for word in words)
+        answers += len(faults)
     except ParseError:
         answers += 1
     if format == "columns":  # data may have tags that the model lacks, and a line of text rarely ends with a tag
@@ -122,10 +125,11 @@ def _are_pairs(source: Source, data: DataConfig) -> bool:
     file = match_files(source)[0]
     if Path(file).name.removesuffix(".gz").endswith(".tsv"):
         return False
-    if any(line.count("\t") != 1 for _, line in itertools.islice(read_lines(file), _LOOKED_AT)):
+    if any(line.count("\t") != 1 for _, line in itertools.islice(read_lines(file, escape=True), _LOOKED_AT)):
         return False
     try:
-        next(read_examples(file, "tsv", target="none", **data.columns))
+        with collecting_faults():
+            next(read_examples(file, "tsv", target="none", **data.columns))
     except ParseError:
         return True
     return False
@@ -136,7 +140,7 @@ def _are_sources(source: Source) -> bool:
     files = list_files(source)  # type: ignore[arg-type]  # a path
     if len(files) != 1 or Path(files[0].removesuffix(".gz")).suffix in _TREES:
         return False
-    return not any("\t" in line for _, line in itertools.islice(read_lines(files[0]), _LOOKED_AT))
+    return not any("\t" in line for _, line in itertools.islice(read_lines(files[0], escape=True), _LOOKED_AT))
 
 
 def _is_answer(model: "TaskModel", word: str) -> bool:

@@ -12,7 +12,7 @@ from structattn.data import Example
 from structattn.data.readers.formats import FORMATS, list_files, split_paths
 from structattn.errors import ConfigError, ParseError
 from structattn.files.json_yaml import read_json, read_json_lines
-from structattn.files.text import is_remote
+from structattn.files.urls import is_remote
 from structattn.tasks import Task
 from structattn.training.examples import Data, read_split, stream_examples
 from structattn.training.plan import check_continued, plan_data

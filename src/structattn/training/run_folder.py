@@ -35,7 +35,7 @@ from structattn.files.replacing import (
     set_content_aside,
     settle_content,
 )
-from structattn.files.text import check_local
+from structattn.files.urls import check_local
 
 
 class RunFolder:

@@ -20,7 +20,7 @@ from typing import Any, Literal
 from structattn import training
 from structattn.errors import ConfigError, naming, require
 from structattn.files.json_yaml import read_json, read_yaml, write_json
-from structattn.files.text import check_local
+from structattn.files.urls import check_local
 from structattn.options.checking import suggest
 from structattn.training.history import rank_value
 from structattn.training.plan import plan_data, plan_run

@@ -14,7 +14,7 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Location
 from structattn.errors import ParseError, shown
 from structattn.files.item_faults import answer_each
-from structattn.files.text import Source, open_bytes, read_lines
+from structattn.files.text import Source, check_lines, open_bytes, read_lines
 from structattn.syntax.sentence import Sentence
 
 _SINGULAR = frozenset(("is", "was", "has", "does", "'s"))
@@ -35,9 +35,11 @@ def read_agreement(path: Source) -> Iterator[Example]:
             raise ParseError("expected a pair of files NAME.text and NAME.gold (.gz too), got only one", file=path)
     text_path, gold_path = pair
 
-    def make_example(item: tuple[int, str, tuple[int, str]]) -> Example:
+    def make_example(item: tuple[int, tuple[int, str], tuple[int, str]]) -> Example:
         count, text, gold = item
-        words = [word for word in text.split(" ") if word and word != _END]
+        check_lines(text_path, text)
+        check_lines(gold_path, gold)
+        words = [word for word in text[1].split(" ") if word and word != _END]
         location = Location(gold_path, gold[0])
         fields = gold[1].split("\t")
         if len(fields) != 4 or not all(_COUNT.fullmatch(fields[k]) for k in (0, 3)):
@@ -54,13 +56,14 @@ def read_agreement(path: Source) -> Iterator[Example]:
     return answer_each(make_example, _align(text_path, gold_path))
 
 
-def _align(text_path: Path, gold_path: Path) -> Iterator[tuple[int, str, tuple[int, str]]]:
-    """Each line of texts with how many come before it and the line of its answer, which has a number."""
-    for count, (text, gold) in enumerate(zip_longest(read_lines(text_path), read_lines(gold_path))):
+def _align(text_path: Path, gold_path: Path) -> Iterator[tuple[int, tuple[int, str], tuple[int, str]]]:
+    """Each line of texts and that of its answer, with their numbers, and how many come before them."""
+    lines = (read_lines(path, escape=True) for path in (text_path, gold_path))
+    for count, (text, gold) in enumerate(zip_longest(*lines)):
         if text is None or gold is None:
             short, long = (text_path, gold_path) if text is None else (gold_path, text_path)
             raise ParseError(f"expected as many lines as {long.name}, got {count}", file=short)
-        yield count, text[1], gold
+        yield count, text, gold
 
 
 def find_pair(path: Source) -> tuple[Path, Path] | None:

@@ -13,7 +13,7 @@ import itertools
 import os
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import (
@@ -29,7 +29,7 @@ from structattn.data.readers.fields import (
 )
 from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.item_faults import answer_each, refuse_item
-from structattn.files.text import MAX_LINE, Source, is_blank, read_lines
+from structattn.files.text import MAX_LINE, Source, check_lines, is_blank, read_lines
 
 _SICK = ("pair_ID", "sentence_A", "sentence_B", "relatedness_score", "entailment_judgment")
 
@@ -84,15 +84,21 @@ def read_table(
     names: tuple[Column, ...] | None = None
     has_header = True
     number = 0
-    for location, fields, dialect in split_table(path, delimiter):
+    for (location, fields, fault), dialect in split_table(path, delimiter):
         if names is None:
+            if fault is not None and not fields:
+                raise fault
             if header is not None and fields[: len(header)] != tuple(header):
                 raise location.error(f"expected the header {' '.join(header)}, got {shown(' '.join(fields))}")
             names, columns = _resolve_layout(fields, columns, location)
             has_header = names == fields
             if has_header:
+                if fault is not None:
+                    raise fault
                 continue
-        if len(fields) != len(names) and (has_header or len(fields) < len(names)):
+        if fault is not None:
+            refuse_item(fault)
+        elif len(fields) != len(names) and (has_header or len(fields) < len(names)):
             expected = f"{len(names)} {dialect.separated} columns as in the header"
             least = f"at least {len(names)} {dialect.separated} columns"
             refuse_item(location.error(f"expected {expected if has_header else least}, got {len(fields)}"))
@@ -177,12 +183,20 @@ class Dialect:
         return f"{name}-separated"
 
 
-def split_table(source: Source, delimiter: str | None = None) -> Iterator[tuple[Location, tuple[str, ...], Dialect]]:
-    """Stream the rows of a table, with where each begins and how the table is written; blank lines are left out.
+class _Row(NamedTuple):
+    """The fields of a row, and what is wrong with it; without any fields if its quotation marks are."""
+
+    location: Location
+    fields: tuple[str, ...]
+    fault: ParseError | None
+
+
+def split_table(source: Source, delimiter: str | None = None) -> Iterator[tuple[_Row, Dialect]]:
+    """Stream the rows of a table, with how the table is written; blank lines are left out.
 
     The character between fields is detected from the first rows if it is not given.
     """
-    lines = read_lines(source)
+    lines = read_lines(source, escape=True)
     sample = list(itertools.islice(lines, _SAMPLE))
     if delimiter is None:
         delimiter = _best_delimiter(sample, source)
@@ -190,10 +204,10 @@ def split_table(source: Source, delimiter: str | None = None) -> Iterator[tuple[
     if delimiter == "\t" and any('"' in line for _, line in sample):
         # A file is read a second time, in full; of a stream only the sample is at hand.
         is_file = isinstance(source, str | os.PathLike)
-        is_quoted = _is_quoted(read_lines(source) if is_file else sample, delimiter, source)
+        is_quoted = _is_quoted(read_lines(source, escape=True) if is_file else sample, delimiter, source)
     dialect = Dialect(delimiter, is_quoted)
-    for location, fields in _split_rows(itertools.chain(sample, lines), dialect, source):
-        yield location, fields, dialect
+    for row in _split_rows(itertools.chain(sample, lines), dialect, source):
+        yield row, dialect
 
 
 def _best_delimiter(sample: list[tuple[int, str]], source: Source) -> str:
@@ -202,8 +216,8 @@ def _best_delimiter(sample: list[tuple[int, str]], source: Source) -> str:
     def fit(delimiter: str) -> tuple[float, int]:
         widths = []
         try:
-            for _, fields in _split_rows(sample, Dialect(delimiter), source):
-                widths.append(len(fields))
+            for row in _split_rows(sample, Dialect(delimiter), source):
+                widths.append(len(row.fields))
         except ParseError:
             pass  # the sample may end within a field, and another delimiter splits quoted fields
         if not widths or widths[0] < 2:
@@ -226,42 +240,58 @@ def _is_quoted(lines: Iterable[tuple[int, str]], delimiter: str, source: Source)
             yield number, line
 
     try:
-        for _, fields in _split_rows(count_lines(), Dialect(delimiter), source):
-            quoted[len(fields)] += 1
+        for row in _split_rows(count_lines(), Dialect(delimiter), source):
+            if not row.fields:
+                return False
+            quoted[len(row.fields)] += 1
     except ParseError:
         return False
     joins_lines = quoted.total() < literal.total()
     return len(quoted) <= 1 and not (joins_lines and len(+literal) == 1)
 
 
-def _split_rows(
-    lines: Iterable[tuple[int, str]], dialect: Dialect, source: Source
-) -> Iterator[tuple[Location, tuple[str, ...]]]:
+def _split_rows(lines: Iterable[tuple[int, str]], dialect: Dialect, source: Source) -> Iterator[_Row]:
     if not dialect.is_quoted:
         for number, line in lines:
             if not is_blank(line):
-                yield Location(source, number), tuple(line.split(dialect.delimiter))
+                yield _make_row(source, [(number, line)], line.split(dialect.delimiter))
         return
-    begins = last = 0
+    later, again, taken = iter(lines), collections.deque[tuple[int, str]](), list[tuple[int, str]]()
+    has_long = False  # whether a field has been of several lines
 
-    def number_lines() -> Iterator[str]:
-        nonlocal last
-        for last, line in lines:  # noqa: B007  (read below)
-            yield line + "\n"
+    def take_lines() -> Iterator[str]:
+        while (pair := again.popleft() if again else next(later, None)) is not None:
+            taken.append(pair)
+            yield pair[1] + "\n"
 
-    rows = csv.reader(number_lines(), delimiter=dialect.delimiter, strict=True)
+    rows = csv.reader(take_lines(), delimiter=dialect.delimiter, strict=True)
     while True:
-        begins = last + 1
+        taken.clear()
         try:
             fields = _read_row(rows)
         except csv.Error as error:
-            raise ParseError(
-                f"expected a row of {dialect.separated} fields, {_explain(error)}", file=source, line=begins
-            ) from None
+            message = f"expected a row of {dialect.separated} fields, {_explain(error)}"
+            fault = ParseError(message, file=source, line=taken[0][0])
+            if has_long:  # so that the next line may be within a field
+                raise fault from None
+            yield _Row(Location(source, taken[0][0]), (), fault)
+            again.extendleft(reversed(taken[1:]))
+            rows = csv.reader(take_lines(), delimiter=dialect.delimiter, strict=True)
+            continue
         if fields is None:
             return
+        has_long = has_long or len(taken) > 1
         if not all(map(is_blank, fields)):
-            yield Location(source, begins), tuple(fields)
+            yield _make_row(source, taken, fields)
+
+
+def _make_row(source: Source, lines: Sequence[tuple[int, str]], fields: Sequence[str]) -> _Row:
+    fault = None
+    try:
+        check_lines(source, *lines)
+    except ParseError as error:
+        fault = error
+    return _Row(Location(source, lines[0][0]), tuple(fields), fault)
 
 
 def _read_row(rows: Iterator[list[str]]) -> list[str] | None:

@@ -16,17 +16,8 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Column, is_treebank_row
 from structattn.errors import ConfigError, ParseError, shown, source_name
 from structattn.files.item_faults import read_rest
-from structattn.files.text import (
-    MAX_WORDS,
-    FileStart,
-    Source,
-    is_pipe,
-    is_remote,
-    parse_json,
-    read_lines,
-    read_start,
-    remote_files,
-)
+from structattn.files.text import MAX_WORDS, FileStart, Source, is_pipe, parse_json, read_lines, read_start
+from structattn.files.urls import is_remote, remote_files
 from structattn.tables import Table
 
 Phrases = Literal["none", "all", "unique", "weighted"]
@@ -256,7 +247,7 @@ def recognise_format(path: Source, start: FileStart | None = None) -> str:
 
 def _has_documents(path: Source) -> bool:
     """Whether the first sentence of a treebank begins a document and gives its label."""
-    lines = (line for _, line in itertools.islice(read_lines(path), MAX_WORDS))
+    lines = (line for _, line in itertools.islice(read_lines(path, escape=True), MAX_WORDS))
     comments = itertools.takewhile(lambda line: line.startswith("#"), lines)
     keys = {comment[1:].partition("=")[0].strip() for comment in comments}
     return "label" in keys and not keys.isdisjoint(("newdoc", "newdoc id"))

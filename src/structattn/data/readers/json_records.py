@@ -1,6 +1,7 @@
 """Examples as JSON objects: one per line, or an array of them."""
 
 import itertools
+import json
 from collections.abc import Iterator, Sequence
 from typing import Any
 
@@ -8,7 +9,16 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Columns, Location, Record, check_target
 from structattn.errors import ParseError, shown
 from structattn.files.item_faults import answer_each, refuse_item
-from structattn.files.text import MAX_FILE, Source, is_blank, parse_json, read_lines
+from structattn.files.text import (
+    MAX_FILE,
+    Source,
+    check_lines,
+    has_halves,
+    is_blank,
+    is_unicode,
+    parse_json,
+    read_lines,
+)
 
 
 def read_json(
@@ -55,7 +65,7 @@ def read_json_records(path: Source, columns: Columns) -> Iterator[Record]:
 
 def read_json_objects(path: Source) -> Iterator[tuple[Location, dict[str, Any], int]]:
     """The JSON objects of a file, one per line or one array of all; where each is, and how many come before it."""
-    lines = read_lines(path)
+    lines = read_lines(path, escape=True)
     first = next(((number, line) for number, line in lines if not is_blank(line)), None)
     if first is None:
         return
@@ -66,7 +76,11 @@ def read_json_objects(path: Source) -> Iterator[tuple[Location, dict[str, Any], 
     for count, (number, line) in enumerate(filled):
         location, reason = Location(path, number), ""
         try:
+            check_lines(path, (number, line))
             record = parse_json(line)
+        except ParseError as error:
+            refuse_item(error)
+            continue
         except ValueError as error:
             record, reason = None, f" ({error})"
         if isinstance(record, dict):
@@ -90,12 +104,17 @@ def _join_lines(path: Source, lines: Iterator[tuple[int, str]]) -> str:
 def _parse_array(path: Source, line: int, text: str) -> Iterator[tuple[Location, dict[str, Any], int]]:
     start = Location(path, line)
     try:
-        items = parse_json(text)
+        items = parse_json(text, halves=True)
     except ValueError as error:
         raise start.error(f"expected an array of JSON objects, got {shown(text, width=40)} ({error})") from None
+    is_damaged = has_halves(text, items)
     for number, record in enumerate(items):
         location = Location(path, line, f"item {number + 1}: ", is_line=False)
-        if isinstance(record, dict):
+        if is_damaged and not is_unicode(json.dumps(record, ensure_ascii=False)):
+            refuse_item(
+                location.error("expected UTF-8 text, got half of a surrogate pair or bytes of another encoding")
+            )
+        elif isinstance(record, dict):
             yield location, record, number
         else:
             refuse_item(location.error(f"expected a JSON object, got {shown(record, width=40)}"))

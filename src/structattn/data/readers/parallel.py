@@ -3,22 +3,26 @@
 The translation is the label of the example.
 """
 
+import functools
 import itertools
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from structattn.data.example import Example
 from structattn.data.readers.fields import Location, make_sentence
 from structattn.data.readers.formats import split_paths
-from structattn.data.readers.treebanks import read_bracketed
+from structattn.data.readers.treebanks import make_bracketed, read_bracketed
 from structattn.errors import ParseError, shown
 from structattn.files.item_faults import answer_each
-from structattn.files.text import Source, read_lines
+from structattn.files.text import Source, check_lines, read_lines
+from structattn.syntax.brackets import read_trees
 from structattn.syntax.conllu import read_blocks
 from structattn.syntax.sentence import Sentence
 
 _DEPENDENCIES, _BRACKETS = (".conllu", ".conll"), (".mrg", ".ptb")
+_Unread = tuple[Location, Callable[[], Sentence]]
+"""Where a sentence is, and what reads it."""
 
 
 def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
@@ -39,36 +43,52 @@ def read_parallel(path: Source, *, tokenised: bool = False) -> Iterator[Example]
 
 
 def _read_pair(first: Path, second: Path, tokenised: bool) -> Iterator[Example]:
-    count = 0
-    lines = itertools.zip_longest(_read_sentences(first, tokenised), read_lines(second))
-    for index, (left, right) in enumerate(lines):
-        if left is None or right is None:
-            short, long = (first, second) if left is None else (second, first)
-            raise ParseError(f"expected as many sentences as {long} has, got {index}", file=short, line=index + 1)
-        (location, sentence), (number, text) = left, right
+    num_empty = 0
+
+    def make_examples(item: tuple[int, _Unread, tuple[int, str]]) -> list[Example]:
+        nonlocal num_empty
+        index, (location, read), (number, text) = item
+        check_lines(second, (number, text))
+        sentence = read()
         if not len(sentence) and not text.strip():
-            continue
+            num_empty += 1
+            return []
         if not text.strip():
             source = shown(" ".join(sentence.words), width=40)
             raise Location(second, number).error(f"expected a translation of {source}, got none")
         if not len(sentence):
             raise location.error(f"expected the sentence that {shown(text, width=40)} translates, got an empty line")
-        yield Example((sentence,), text.strip(), id=str(count), line=number)
-        count += 1
+        return [Example((sentence,), text.strip(), id=str(index - num_empty), line=number)]
+
+    return itertools.chain.from_iterable(answer_each(make_examples, _align(first, second, tokenised)))
 
 
-def _read_sentences(path: Path, tokenised: bool) -> Iterator[tuple[Location, Sentence]]:
+def _align(first: Path, second: Path, tokenised: bool) -> Iterator[tuple[int, _Unread, tuple[int, str]]]:
+    pairs = itertools.zip_longest(_read_sentences(first, tokenised), read_lines(second, escape=True))
+    for index, (left, right) in enumerate(pairs):
+        if left is None or right is None:
+            short, long = (first, second) if left is None else (second, first)
+            raise ParseError(f"expected as many sentences as {long} has, got {index}", file=short, line=index + 1)
+        yield index, left, right
+
+
+def _read_sentences(path: Path, tokenised: bool) -> Iterator[_Unread]:
     """The sentences of a file, all of them: the next translation is that of the next sentence."""
     ending = _ending(path)
     if ending in _DEPENDENCIES:
         for block in read_blocks(path):
-            yield Location(path, block.lines[0][0]), block.parse()
+            yield Location(path, block.lines[0][0]), block.parse
     elif ending in _BRACKETS:
-        for number, example in enumerate(read_bracketed(path), start=1):
-            yield Location(path, number), example.sentences[0]
+        for tree in read_trees(path):
+            yield Location(path, tree.line), functools.partial(make_bracketed, tree)
     else:
-        for number, line in read_lines(path):
-            yield Location(path, number), make_sentence(line, tokenised=tokenised)
+
+        def make(pair: tuple[int, str]) -> Sentence:
+            check_lines(path, pair)
+            return make_sentence(pair[1], tokenised=tokenised)
+
+        for number, line in read_lines(path, escape=True):
+            yield Location(path, number), functools.partial(make, (number, line))
 
 
 def _ending(path: Path) -> str:
@@ -78,6 +98,7 @@ def _ending(path: Path) -> str:
 def _read_lines(path: Source, tokenised: bool) -> Iterator[Example]:
     def make_example(item: tuple[int, tuple[int, str]]) -> Example:
         count, (number, line) = item
+        check_lines(path, item[1])
         location = Location(path, number)
         fields = line.split("\t")
         if len(fields) > 2:
@@ -90,5 +111,5 @@ def _read_lines(path: Source, tokenised: bool) -> Iterator[Example]:
         translation = fields[1].strip() if len(fields) == 2 else None
         return Example((sentence,), translation, id=str(count), line=number)
 
-    filled = (row for row in read_lines(path) if row[1].strip())
+    filled = (row for row in read_lines(path, escape=True) if row[1].strip())
     return answer_each(make_example, enumerate(filled))

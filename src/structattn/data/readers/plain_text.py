@@ -9,7 +9,7 @@ from structattn.data.example import Example
 from structattn.data.readers.fields import Location, check_target, make_sentence, parse_label, parse_labels
 from structattn.errors import ConfigError, shown
 from structattn.files.item_faults import answer_each
-from structattn.files.text import MAX_WORDS, Source, is_blank, read_lines
+from structattn.files.text import MAX_WORDS, Source, check_lines, is_blank, read_lines
 from structattn.syntax.sentence import Sentence
 
 _DOCUMENT = "-DOCSTART-"  # lines between documents, which are skipped
@@ -27,6 +27,7 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
 
     def make_example(item: tuple[int, tuple[int, str]]) -> Example:
         count, (number, line) = item
+        check_lines(path, item[1])
         location = Location(path, number)
         prefixed = _PREFIXED.match(line)
         if target == "labels" and prefixed is not None:
@@ -45,7 +46,7 @@ def read_labelled(path: Source, *, target: str = "class", tokenised: bool = True
         sentence = make_sentence(text[0], tokenised=tokenised)
         return Example((sentence,), parse_label(label, location, target=target), id=str(count), line=number)
 
-    filled = (row for row in read_lines(path) if not is_blank(row[1]))
+    filled = (row for row in read_lines(path, escape=True) if not is_blank(row[1]))
     return answer_each(make_example, enumerate(filled))
 
 
@@ -54,13 +55,14 @@ def read_text(path: Source, *, tokenised: bool = False) -> Iterator[Example]:
 
     def make_example(row: tuple[int, str]) -> Example:
         number, line = row
+        check_lines(path, row)
         texts = line.split("\t")
         if len(texts) > 2:
             fault = f"expected one sentence, or two separated by a tab, got {len(texts)}"
             raise Location(path, number).error(fault)
         return Example([make_sentence(text, tokenised=tokenised) for text in texts], id=str(number - 1), line=number)
 
-    return answer_each(make_example, read_lines(path))
+    return answer_each(make_example, read_lines(path, escape=True))
 
 
 def read_columns(
@@ -78,6 +80,10 @@ def read_columns(
     def make_example(item: tuple[int, list[tuple[int, str]]]) -> Example:
         nonlocal tabs
         count, block = item
+        if len(block) > MAX_WORDS:
+            message = f"expected a blank line after each sentence, got none in {MAX_WORDS:,} lines"
+            raise Location(path, block[-1][0]).error(message)
+        check_lines(path, *block)
         words: list[str] = []
         tags: list[str] = []
         columns: int | None = None
@@ -103,14 +109,11 @@ def read_columns(
 
 def _read_blocks(path: Source) -> Iterator[list[tuple[int, str]]]:
     """The lines of each sentence, with their numbers."""
-    lines = (row for row in read_lines(path) if not row[1].startswith(_DOCUMENT))
+    lines = (row for row in read_lines(path, escape=True) if not row[1].startswith(_DOCUMENT))
     for is_between, group in itertools.groupby(lines, key=lambda row: is_blank(row[1])):
         if is_between:
             continue
         block = list(itertools.islice(group, MAX_WORDS + 1))
-        if len(block) > MAX_WORDS:
-            message = f"expected a blank line after each sentence, got none in {MAX_WORDS:,} lines"
-            raise Location(path, block[-1][0]).error(message)
         rows = list(itertools.dropwhile(partial(_is_metadata, last=block[-1][1]), block))
         if rows:
             yield rows

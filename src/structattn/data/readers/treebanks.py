@@ -14,8 +14,8 @@ from structattn.data.readers.json_records import read_json_objects
 from structattn.data.span_tags import tag_spans
 from structattn.errors import ConfigError, MissingStructure, ParseError, shown
 from structattn.files.item_faults import answer_each
-from structattn.files.text import MAX_LINE, MAX_PHRASE_WORDS, MAX_WORDS, Source, read_lines
-from structattn.syntax.brackets import read_brackets
+from structattn.files.text import MAX_LINE, MAX_PHRASE_WORDS, MAX_WORDS, Source, check_lines, read_lines
+from structattn.syntax.brackets import TreeLines, read_trees
 from structattn.syntax.conllu import Block, read_blocks
 from structattn.syntax.constituency_tree import ConstituencyTree
 from structattn.syntax.dependency_tree import DependencyTree
@@ -41,6 +41,7 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
 
     def make_examples(item: tuple[int, tuple[int, str]]) -> list[Example]:
         count, (number, line) = item
+        check_lines(path, item[1])
         tree = _parse_tree(line, Location(path, number))
         subtrees = tree.labelled_subtrees()
         labels = {*tree.tags, *(label for label, _, _ in tree.spans)}
@@ -68,7 +69,7 @@ def read_sst(path: Source, *, phrases: Phrases = "none") -> Iterator[Example]:
             examples.append(_make_sst_example(_cut_phrase(tree, start, end), label, name, number, weight=weight))
         return examples
 
-    filled = (row for row in read_lines(path) if row[1].strip())
+    filled = (row for row in read_lines(path, escape=True) if row[1].strip())
     return itertools.chain.from_iterable(answer_each(make_examples, enumerate(filled)))
 
 
@@ -168,9 +169,12 @@ def find_noun_phrases(sentence: Sentence) -> list[tuple[int, int, str]]:
 
 def read_bracketed(path: Source) -> Iterator[Example]:
     """Penn-style brackets, without labels: traces, function tags and indices are removed."""
-    for count, tree in enumerate(read_brackets(path)):
-        plain = tree.without_empty_leaves().without_function_tags()
-        yield Example((_make_penn_sentence(plain),), id=str(count))
+    return answer_each(lambda item: Example((make_bracketed(item[1]),), id=str(item[0])), enumerate(read_trees(path)))
+
+
+def make_bracketed(item: TreeLines) -> Sentence:
+    """The sentence of a tree in a file of brackets, without traces, function tags and indices."""
+    return _make_penn_sentence(item.parse().without_empty_leaves().without_function_tags())
 
 
 def _parse_tree(text: str, location: Location) -> ConstituencyTree:
@@ -210,6 +214,10 @@ def read_documents(path: Source, *, target: str = "class") -> Iterator[Example]:
 
     def make_example(item: tuple[int, list[Block]]) -> Example:
         count, blocks = item
+        size = sum(max(1, len(block.lines) - len(block.comments)) for block in blocks)
+        if size > MAX_WORDS or sum(len(line) for block in blocks for _, line in block.lines) > MAX_LINE:
+            limits = f"{MAX_WORDS:,} words and {MAX_LINE:,} characters"
+            raise ParseError(f"expected documents of at most {limits}, document {count + 1} has more", file=path)
         sentences = [block.parse() for block in blocks]
         metadata = {key: value for key, value in sentences[0].metadata.items() if key not in _OF_A_SENTENCE}
         name = metadata.get("newdoc id") or str(count)
@@ -230,9 +238,8 @@ def _group_documents(path: Source) -> Iterator[list[Block]]:
             document.append(block)
             words += max(1, len(block.lines) - len(block.comments))
             characters += sum(len(line) for _, line in block.lines)
-            if words > MAX_WORDS or characters > MAX_LINE:
-                limits = f"{MAX_WORDS:,} words and {MAX_LINE:,} characters"
-                raise ParseError(f"expected documents of at most {limits}, document {number} has more", file=path)
+            if words > MAX_WORDS or characters > MAX_LINE or block.fault is not None:
+                break  # the rest is passed over
         yield document
 
 
@@ -240,5 +247,6 @@ def _number_documents(path: Source) -> Iterator[tuple[int, Block]]:
     """Each sentence with the number of its document, counted from 1."""
     number = 0
     for block in read_blocks(path):
-        number += not {"newdoc", "newdoc id"}.isdisjoint(block.metadata)
+        is_first = not {"newdoc", "newdoc id"}.isdisjoint(block.metadata)
+        number += is_first or (block.fault is not None and not number)
         yield number, block

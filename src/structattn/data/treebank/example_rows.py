@@ -13,6 +13,7 @@ from typing import Any
 from structattn.data.example import Example
 from structattn.data.readers.json_records import read_json_objects
 from structattn.errors import ParseError
+from structattn.files.item_faults import answer_each
 from structattn.files.replacing import replace_text
 from structattn.files.text import Source
 from structattn.syntax.conllu import conllu_rows
@@ -21,6 +22,10 @@ from structattn.syntax.dependency_tree import DependencyTree
 from structattn.syntax.sentence import Sentence
 
 Row = dict[str, Any]
+_Numbered = tuple[int, Mapping[str, Any]]
+
+FAULT = "fault"
+"""The key of what is wrong with a row that cannot be read."""
 
 _COLUMNS = {"lemmas": 2, "xpos": 4, "features": 5, "enhanced": 8, "misc": 9}
 _NUM_COLUMNS = 10
@@ -39,30 +44,23 @@ def make_rows(example: Example) -> list[Row]:
 
 
 def make_examples(rows: Iterable[Mapping[str, Any]], file: object) -> Iterator[Example]:
-    """The examples of rows, in which missing values count as ``None``; two rows are a pair if the second says so."""
-    numbered = itertools.chain(enumerate(rows, start=1), [(0, {"part": 0})])
-    first: tuple[int, Mapping[str, Any], list[Sentence]] | None = None
-    for number, row in numbered:
-        if first is not None and not (row.get("part") and number):
-            try:
-                example = _make_example(*first[1:])
-            except ValueError as error:  # such as a weight below 0
-                raise ParseError(f"row {first[0]}: {error}", file=file) from None
-            yield example
-            first = None
-        if not number:
-            return
-        try:
-            sentence = _make_sentence(row)
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
-            reason = f"it has no {error}" if isinstance(error, KeyError) else error
-            raise ParseError(f"row {number}: expected a sentence, but {reason}", file=file) from None
-        if not row.get("part"):
-            first = (number, row, [sentence])
-        elif first is None or len(first[2]) > 1:
-            raise ParseError(f"row {number}: expected the second sentence of a pair after its first one", file=file)
-        else:
-            first[2].append(sentence)
+    """The examples of rows, in which missing values count as ``None``; two rows are a pair if the second says so.
+
+    Where the reader of a row found a fault in it, that is its value under ``FAULT``.
+    """
+    return answer_each(lambda group: _make_example(group, file), _group_rows(enumerate(rows, start=1)))
+
+
+def _group_rows(rows: Iterable[_Numbered]) -> Iterator[list[_Numbered]]:
+    """The rows of each example, up to one more than it can have."""
+    group: list[_Numbered] = []
+    for number, row in rows:
+        if group and (not row.get("part") or len(group) > 2):
+            yield group
+            group = []
+        group.append((number, row))
+    if group:
+        yield group
 
 
 def hash_text(text: str) -> bytes:
@@ -152,16 +150,35 @@ def _make_phrases(sentence: Sentence) -> Row:
     }
 
 
-def _make_example(row: Mapping[str, Any], sentences: Sequence[Sentence]) -> Example:
+def _make_example(rows: Sequence[_Numbered], file: object) -> Example:
+    sentences = []
+    for index, (number, row) in enumerate(rows):
+        if isinstance(row.get(FAULT), ParseError):
+            raise row[FAULT]
+        if bool(row.get("part")) != bool(index) or index > 1:
+            raise ParseError(f"row {number}: expected the second sentence of a pair after its first one", file=file)
+        try:
+            sentences.append(_make_sentence(row))
+        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+            reason = f"it has no {error}" if isinstance(error, KeyError) else error
+            raise ParseError(f"row {number}: expected a sentence, but {reason}", file=file) from None
+    number, row = rows[0]
     answer, score = row.get("answer"), row.get("score")
     weight = row.get("weight")
     label = score if answer is None else answer
-    return Example(tuple(sentences), label, id=row.get("id") or "", weight=1.0 if weight is None else weight)
+    try:
+        return Example(tuple(sentences), label, id=row.get("id") or "", weight=1.0 if weight is None else weight)
+    except ValueError as error:  # such as a weight below 0
+        raise ParseError(f"row {number}: {error}", file=file) from None
 
 
 def _make_sentence(row: Mapping[str, Any]) -> Sentence:
     text = row["text"]
-    words = [text[start:end] for start, end in zip(row["starts"], row["ends"], strict=True)]
+    places = list(zip(row["starts"], row["ends"], strict=True))
+    bounds = [0, *itertools.chain.from_iterable(places), len(text)]
+    if bounds != sorted(bounds):
+        raise ValueError("its words are not in their order within the text")
+    words = [text[start:end] for start, end in places]
     heads, tags, spans = row.get("heads"), row.get("tags"), row.get("spans")
     phrases = None
     if spans is not None:

@@ -7,7 +7,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, S
 from typing import Any
 
 from structattn.data.example import Example
-from structattn.data.treebank.example_rows import Row, make_examples, make_rows
+from structattn.data.treebank.example_rows import FAULT, Row, make_examples, make_rows
 from structattn.data.treebank.schema import NAMES, cast_columns, check_limits, check_schema, make_schema
 from structattn.errors import ParseError, require
 from structattn.files.replacing import replace_bytes
@@ -52,8 +52,30 @@ def write_parquet(
 
 def read_parquet(path: Source) -> Iterator[Example]:
     """Stream the examples of a Parquet file, with all the fields that they were written with."""
-    batches = read_batches(path)
-    return make_examples((row for batch in batches for row in batch_to_rows(batch)), path)
+    return make_examples(_read_rows(path), path)
+
+
+def _read_rows(path: Source) -> Iterator[Row]:
+    """The rows of a file, each with its fault if it has one."""
+    first = 0
+    with open_parquet(path) as file, naming_damage(path):
+        for batch in file.iter_batches(BATCH):
+            try:
+                rows = batch_to_rows(check_batch(batch, path, first=first))
+            except ParseError:
+                rows = (_read_row(batch.slice(index, 1), path, first + index) for index in range(len(batch)))
+            yield from rows
+            first += len(batch)
+
+
+def _read_row(batch: Any, path: Source, number: int) -> Row:
+    """The only row of a batch, which comes after this many rows of the file."""
+    try:
+        (row,) = batch_to_rows(check_batch(batch, path, first=number))
+        return row
+    except ParseError as error:
+        message = error.message if error.message.startswith("row ") else f"row {number + 1}: {error.message}"
+        return {"part": batch.column("part")[0].as_py(), FAULT: ParseError(message, file=path)}
 
 
 def read_batches(path: Source, columns: Sequence[str] | None = None, *, batch_size: int = BATCH) -> Iterator[Any]:
