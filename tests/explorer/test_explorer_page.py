@@ -121,6 +121,7 @@ def test_hostile_texts_are_shown_and_inert(chromium: Any, tmp_path: Path, name: 
     born = boot([words], maps, title=name, model=name, labels=answers)
     with opened(chromium, write(tmp_path, {**born, "command": name})) as page:
         page.on("dialog", lambda dialog: pytest.fail("a text was run"))
+        page.get_by_role("button", name="phrases, not read").click()
         for place in (".word", ".phrase", ".classes bdi", ".head .title bdi"):
             assert set(page.locator(place).all_text_contents()) == set(HOSTILE)
         page.locator(".word").first.click()

@@ -245,3 +245,64 @@ def test_a_chip_says_where_the_tree_comes_from(chromium: Any) -> None:
             page.get_by_text(tree, exact=True).wait_for()
             kind = "toy was trained on the phrases of its data, which may be of another kind"
             assert chips(page) == [tree, phrases, kind]
+
+
+def reading(*structures: str) -> dict[str, Any]:
+    start = born()
+    start["models"][0]["reads"] = list(structures)
+    start["items"][0]["replies"] = {}
+    return start
+
+
+def test_what_no_model_reads_is_folded_until_it_is_asked_for_or_edited(chromium: Any) -> None:
+    def shown(page: Any) -> list[int]:
+        return [page.locator(selector).count() for selector in (".arc", ".phrase")]
+
+    with live(chromium, start=reading("dependency")) as page:
+        assert shown(page) == [5, 0]
+        page.get_by_role("button", name="phrases, not read").click()
+        assert shown(page) == [5, 2]
+        page.get_by_role("button", name="phrases, not read").click()
+        assert shown(page) == [5, 0]
+        name_phrase(page, 3, 4, "NP")
+        settle(page)
+        assert shown(page) == [5, 3]
+    with live(chromium, start=reading("order")) as page:
+        assert shown(page) == [0, 0]
+        assert "Drag an arc" not in page.locator(".prompt").inner_text()
+        page.get_by_role("button", name="tree and phrases, not read").click()
+        assert shown(page) == [5, 2]
+
+
+def test_a_phrase_and_a_relation_say_what_they_would_do_before_they_are_made(chromium: Any) -> None:
+    """The model in two lines answers by its words alone; here by the relation of the first word and by the phrases."""
+
+    def answer(request: dict[str, Any]) -> dict[str, Any]:
+        reply = ask(request)
+        for look in reply.get("looks", ()):
+            (given,) = request["sentences"]
+            share = 0.7 if given["labels"][0] == "amod" else 0.9 - 0.2 * len(given["phrases"][2:])
+            look["answer"] |= {"probabilities": {"plural": share, "singular": 1 - share}}
+            look["answer"]["label"] = "plural" if share > 0.5 else "singular"
+        return reply
+
+    with live(chromium, answer, reading("dependency", "constituency")) as page:
+        prompt = page.locator(".prompt")
+        word(page, 3).focus()
+        page.keyboard.press("Shift+ArrowRight")
+        prompt.get_by_text("Here: plural, 70.0%.").wait_for()
+        page.keyboard.press("n")
+        prompt.get_by_text("Here: plural, 70.0%.").wait_for()
+        page.keyboard.press("Enter")
+        settle(page)
+        word(page, 0).focus()
+        page.keyboard.press("Shift+ArrowRight")
+        page.keyboard.press("Shift+ArrowRight")
+        prompt.get_by_text("Here: singular, 50.0%, a flip.").wait_for()
+        page.keyboard.press("Escape")
+        word(page, 0).focus()
+        page.keyboard.press("l")
+        page.keyboard.type("amod")
+        prompt.get_by_text("Here: plural, 70.0%.").wait_for()
+        page.keyboard.press("Escape")
+        assert status(page).startswith("NP “the cabinet” added.")

@@ -3,7 +3,7 @@
 import { Bar } from "./bar.js";
 import { themeOf } from "./colours.js";
 import { isField, keyOf, make, tag } from "./elements.js";
-import { headsOf, joined } from "./heads.js";
+import { headsBeside } from "./heads.js";
 import { Latent } from "./latent.js";
 import { Matrices } from "./matrices.js";
 import { same } from "./numbers.js";
@@ -14,7 +14,7 @@ import { STYLE } from "./style.js";
 import { Title } from "./title.js";
 import { Trees } from "./tree_view.js";
 import { afterMove } from "./trees.js";
-import { liveHint, nameOf, sentenceOf, sentenceOfAnswers } from "./wording.js";
+import { isEditedIn, liveHint, nameOf, sentenceOf, sentenceOfAnswers } from "./wording.js";
 
 const SOON = 8; // milliseconds until the new tree is drawn without its answer
 
@@ -218,6 +218,11 @@ export class Explorer {
     return this.models.some(({ reads }) => reads?.includes(structure));
   }
 
+  /** Whether a structure is on the page: one that a model reads, that was edited, or that was asked for. */
+  shows(structure) {
+    return this.view.unread || this.isRead(structure) || isEditedIn(this.state, structure);
+  }
+
   /** Whether edits of a structure are answered: by a server, or by what the page carries about this item. */
   canEdit(structure) {
     if (this.live) return true;
@@ -333,14 +338,8 @@ export class Explorer {
   /** The heads of each model that is shown, joined to those before; computed once for what is painted. */
   get heads() {
     const { now, earlier, view, known } = this;
-    if (!now) return [];
-    if (known?.now !== now || known.earlier !== earlier || known.by !== view.by) {
-      const of = ({ look, sentences }) => headsOf(look, sentences, view.by === "tokens");
-      const sameWords = ({ sentences }, i) =>
-        sentences.every(({ words }, n) => same(words, earlier[i].sentences[n]?.words));
-      const heads = now.map((reply, i) => joined(of(reply), sameWords(reply, i) ? of(earlier[i]) : []));
-      this.known = { now, earlier, by: view.by, heads };
-    }
+    if (!known || known.now !== now || known.earlier !== earlier || known.by !== view.by)
+      this.known = { now, earlier, by: view.by, heads: headsBeside(now ?? [], earlier, view.by === "tokens") };
     return this.known.heads;
   }
 

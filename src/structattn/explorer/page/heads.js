@@ -1,6 +1,6 @@
 /** Attention heads of a reply: their rows and columns, by token or by word, beside those before an edit. */
 
-import { sum } from "./numbers.js";
+import { same, sum } from "./numbers.js";
 
 export const MOVED = 0.005; // a head counts as moved when half of Σ|Δ|, as a mean over rows, is above this
 
@@ -53,7 +53,7 @@ function byWords(head, sentences) {
 }
 
 /** All heads of a reply: one matrix each, with the names and the words of its rows and columns. */
-export function headsOf(look, sentences, tokens) {
+function headsOf(look, sentences, tokens) {
   const severalSentences = new Set(look.maps.map((map) => map.sentence)).size > 1;
   // Within one kind: a gate may have the name of the head that feeds it.
   const isDistinct = (kind) => {
@@ -118,7 +118,7 @@ function aligned(head, before) {
 }
 
 /** The heads of a reply joined to those before the edit, with ½ Σ|Δ| of each row as a mean over the rows. */
-export function joined(heads, before) {
+function joined(heads, before) {
   const known = new Map(before.map((head) => [head.key, head]));
   return heads.map((head) => {
     const other = known.get(head.key);
@@ -127,6 +127,13 @@ export function joined(heads, before) {
     const total = head.values.reduce((moves, value, i) => moves + Math.abs(value - values[i]), 0);
     return { ...head, before: values, moved: total / 2 / Math.max(head.rows.length, 1) };
   });
+}
+
+/** The heads of replies, joined to those of earlier replies to the same words. */
+export function headsBeside(now, earlier, tokens) {
+  const of = ({ look, sentences }) => headsOf(look, sentences, tokens);
+  const hasWordsOf = (reply, other) => reply.sentences.every(({ words }, i) => same(words, other.sentences[i]?.words));
+  return now.map((reply, i) => joined(of(reply), hasWordsOf(reply, earlier[i]) ? of(earlier[i]) : []));
 }
 
 /** Weights from a word to the words, by sentence and place; over several rows the mean. */

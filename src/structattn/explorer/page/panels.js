@@ -173,7 +173,7 @@ export class Flips {
     const [model] = state.models;
     const reply = extras.get("flip", model);
     const hasTree = this.of(model).length > 0 && state.sentences.some(({ heads }) => heads);
-    return hasTree && (reply?.tried === reply?.of ? Boolean(reply?.edits.length) : live);
+    return hasTree && (reply && reply.tried === reply.of ? reply.edits.length > 0 : live);
   }
 
   /** Play the next edit that flips the first model: the arc is shown in hand, then dropped. */

@@ -4,6 +4,9 @@ import { button, fill, isolated, make, tag } from "./elements.js";
 import { likeliest, readers } from "./hand.js";
 import { same } from "./numbers.js";
 import { relabelled, stretch, withPhrase } from "./trees.js";
+import { outcomesText } from "./wording.js";
+
+const PAUSE = 120; // milliseconds after a letter before the models are asked
 
 export class Prompt {
   constructor(app) {
@@ -16,8 +19,12 @@ export class Prompt {
     return this.app.keepingFocus(() => fill(this.element, parts));
   }
 
-  /** A small form under the tree; an empty name changes nothing. */
-  ask(title, value, known, buttons) {
+  /**
+   * A small form under the tree; an empty name changes nothing.
+   * @param {{number, tree, change, said}} edit what a name does: `change(name)` is a function of the sentence
+   */
+  ask(title, value, known, label, edit, others = []) {
+    const preview = () => this.preview(edit.number, edit.change(field.value.trim()), edit.tree);
     const field = make(
       tag("input", {
         type: "text",
@@ -26,39 +33,58 @@ export class Prompt {
         list: "known-names",
         autocomplete: "off",
         maxlength: 60,
+        oninput: preview,
       }),
     );
     const close = () => {
       this.hint();
       this.app.trees.focusWord(...this.app.trees.focus);
     };
-    const run = (action) => {
+    const submit = (event) => {
+      event.preventDefault();
       const name = field.value.trim();
       if (!name) return this.app.say("Expected a name, got none.", true);
       close();
-      return action(name);
+      return this.app.edit(edit.number, edit.change(name), { said: edit.said(name), tree: edit.tree });
     };
-    const [[label, action], ...others] = buttons;
+    const names = [...new Set(known)].map((name) => tag("option", { value: name }));
     this.show(
       tag(
         "form",
-        {
-          onsubmit: (event) => (event.preventDefault(), run(action)),
-          onkeydown: (event) => event.key === "Escape" && close(),
-        },
+        { onsubmit: submit, onkeydown: (event) => event.key === "Escape" && close() },
         tag("label", {}, title, " ", field),
-        tag(
-          "datalist",
-          { id: "known-names" },
-          [...new Set(known)].map((name) => tag("option", { value: name })),
-        ),
+        tag("datalist", { id: "known-names" }, names),
         tag("button", { type: "submit" }, label),
         others.map(([name, other]) => button(name, () => (close(), other()))),
         button("Cancel", close),
       ),
+      this.outcomeOf(),
     );
     field.focus();
     field.select();
+    preview();
+  }
+
+  /** Where the outcome of what is being edited stands. */
+  outcomeOf(text = "") {
+    return tag("span", { class: "soft", "data-key": "outcome", ref: (element) => (this.meaning = element) }, text);
+  }
+
+  /** Say what the models would answer for an edit that is being made; of several only the last counts. */
+  async preview(number, change, structure) {
+    const { app } = this;
+    const place = this.meaning;
+    const turn = (this.turn = {});
+    if (!app.isRead(structure)) return;
+    const { models, sentences } = app.state;
+    try {
+      const edited = sentences.with(number, change(sentences[number]));
+      await new Promise((resume) => setTimeout(resume, PAUSE));
+      const looks = turn === this.turn && (await app.replies.looks(models, edited));
+      if (looks && turn === this.turn) place.textContent = ` Here: ${outcomesText(app, looks)}.`;
+    } catch (error) {
+      place.textContent = ` ${error.message}`;
+    }
   }
 
   askLabel(number, i) {
@@ -67,65 +93,45 @@ export class Prompt {
     if (!app.live) return app.refuse("A prediction for another relation");
     if (!sentence.labels) return app.say("The arcs of this tree have no labels.", true);
     const text = sentence.words[i];
-    return this.ask(`Relation of “${text}” to its head`, sentence.labels[i], sentence.labels, [
-      [
-        "Rename",
-        (name) =>
-          app.edit(number, (tree) => relabelled(tree, i, name), {
-            said: `${text} is now ${name}.`,
-            tree: "dependency",
-          }),
-      ],
-    ]);
+    const change = (name) => (tree) => relabelled(tree, i, name);
+    const said = (name) => `${text} is now ${name}.`;
+    const edit = { number, tree: "dependency", change, said };
+    return this.ask(`Relation of “${text}” to its head`, sentence.labels[i], sentence.labels, "Rename", edit);
   }
 
   askPhrase(number, i) {
     const { app } = this;
     if (!app.canEdit("constituency")) return app.refuse("A prediction for other phrases");
-    const chosen = app.stretch?.number === number ? app.stretch : { start: i, end: i + 1 };
+    const { start, end } = app.stretch?.number === number ? app.stretch : { start: i, end: i + 1 };
     const sentence = app.state.sentences[number];
-    const text = stretch(sentence, ["", chosen.start, chosen.end]);
-    const add = (name) =>
-      app.edit(number, (tree) => withPhrase(tree, name, chosen.start, chosen.end), {
-        said: `${name} “${text}” added.`,
-        tree: "constituency",
-      });
-    if (!app.live) return add("NP"); // the name that the page carries
+    const text = stretch(sentence, ["", start, end]);
+    const change = (name) => (tree) => withPhrase(tree, name, start, end);
+    const edit = { number, tree: "constituency", change, said: (name) => `${name} “${text}” added.` };
+    // A page without a server carries one name.
+    if (!app.live) return app.edit(number, change("NP"), { said: edit.said("NP"), tree: edit.tree });
     const known = (sentence.phrases ?? []).map(([label]) => label);
-    return this.ask(`Phrase over “${text}”`, "NP", known, [["Add", add]]);
+    return this.ask(`Phrase over “${text}”`, "NP", known, "Add", edit);
   }
 
   askRename(number, phrase) {
     const { app } = this;
     if (!app.canEdit("constituency")) return app.refuse("A prediction for other phrases");
+    const { phrases } = app.state.sentences[number];
     const text = stretch(app.state.sentences[number], phrase);
-    const last = app.state.sentences[number].phrases.findLastIndex((other) => same(other, phrase));
+    const last = phrases.findLastIndex((other) => same(other, phrase));
     const without = (tree) => ({ ...tree, phrases: tree.phrases.toSpliced(last, 1) });
     const [label, start, end] = phrase;
     const remove = () => app.edit(number, without, { said: `${label} “${text}” deleted.`, tree: "constituency" });
-    if (!app.live)
-      return this.show(
-        tag("span", {}, `${label} “${text}” `),
-        button("Delete", remove),
-        button("Cancel", () => this.hint()),
-      );
-    return this.ask(
-      `Phrase over “${text}”`,
-      label,
-      app.state.sentences[number].phrases.map(([name]) => name),
-      [
-        [
-          "Rename",
-          (name) =>
-            name !== label &&
-            app.edit(number, (tree) => withPhrase(without(tree), name, start, end), {
-              said: `${label} “${text}” is now ${name}.`,
-              tree: "constituency",
-            }),
-        ],
-        ["Delete", remove],
-      ],
-    );
+    if (!app.live) {
+      const cancel = button("Cancel", () => this.hint(), { "data-key": "cancel" });
+      const parts = [tag("span", {}, `${label} “${text}” `), button("Delete", remove), cancel];
+      this.show(parts, this.outcomeOf());
+      return this.preview(number, without, "constituency");
+    }
+    const change = (name) => (tree) => (name === label ? tree : withPhrase(without(tree), name, start, end));
+    const edit = { number, tree: "constituency", change, said: (name) => `${label} “${text}” is now ${name}.` };
+    const known = phrases.map(([name]) => name);
+    return this.ask(`Phrase over “${text}”`, label, known, "Rename", edit, [["Delete", remove]]);
   }
 
   /** What the next press or key does. */
@@ -138,9 +144,14 @@ export class Prompt {
       const text = isolated(words.slice(app.stretch.start, app.stretch.end).join(" "));
       const name = () => this.askPhrase(app.stretch.number, app.stretch.start);
       const said = say("“", text, "” is selected: N makes it a phrase, Esc cancels.");
-      return this.show(said, button("Name the phrase", name));
+      const { number, start, end } = app.stretch;
+      this.show(said, button("Name the phrase", name, { "data-key": "name" }), this.outcomeOf());
+      return (
+        app.canEdit("constituency") &&
+        this.preview(number, (tree) => withPhrase(tree, "NP", start, end), "constituency")
+      );
     }
-    if (!app.canEdit("dependency")) return this.show(say("Press a word to pin it."));
+    if (!app.canEdit("dependency") || !app.shows("dependency")) return this.show(say("Press a word to pin it."));
     const isOfPhrases = app.isRead("constituency") && app.canEdit("constituency");
     const title = app.flips?.played === undefined ? "Try an edit that flips it" : "Try another that flips it";
     const play = () => app.flips.play();
@@ -165,7 +176,6 @@ export class Prompt {
     const answers = readers(app).map((model) => app.now.find(({ look }) => look.model === model).look.answer);
     const names = [...new Set(answers.filter(({ label }) => label !== null).map(likeliest))];
     this.legend = names.length ? ` Below: % ${names.join(", ")}; marked: a flip. ` : "";
-    const meaning = tag("span", { class: "soft", ref: (element) => (this.meaning = element) }, this.legend);
     this.show(
       tag("span", {}, ...said),
       ...(end === "dependent"
@@ -178,7 +188,7 @@ export class Prompt {
           ]
         : []),
       button("Cancel", () => app.trees.escape(), { title: "Esc", "data-key": "cancel" }),
-      meaning, // last, as its length changes while the pointer is on its way to a button
+      this.outcomeOf(this.legend), // last, as its length changes while the pointer is on its way to a button
     );
   }
 

@@ -37,7 +37,8 @@ export class TreeLine {
       ),
       this.outcomes.rows,
       influenceBars(app, number, centres, widths),
-      brackets(sentence, centres, widths, (phrase) => this.trees.prompt.askRename(number, phrase)),
+      app.shows("constituency") &&
+        brackets(sentence, centres, widths, (phrase) => this.trees.prompt.askRename(number, phrase)),
     );
   }
 
@@ -46,14 +47,15 @@ export class TreeLine {
     const coarse = globalThis.matchMedia("(pointer: coarse)").matches;
     const born = this.app.state.born[this.number];
     const place = same(born?.words, sentence.words) && born.heads ? born : sentence;
-    const key = JSON.stringify([place.words, place.heads, place.labels, coarse]);
+    const key = JSON.stringify([place.words, place.heads, place.labels, coarse, this.app.shows("dependency")]);
     if (this.key !== key) {
       const widths = sentence.words.map((text) => Math.max(textWidth(text, WORD) * 1.02 + 14, coarse ? 44 : 24));
       this.placed = { widths, ...placeWords(widths, treeArcs(place, null), isRightToLeft(sentence.words)) };
       this.tallest = 0;
     }
     this.key = key;
-    const laid = { ...this.placed, ...layArcs(treeArcs(sentence, before), this.placed.centres, this.placed.widths) };
+    const arcs = this.app.shows("dependency") ? treeArcs(sentence, before) : [];
+    const laid = { ...this.placed, ...layArcs(arcs, this.placed.centres, this.placed.widths) };
     laid.height = this.tallest = Math.max(laid.height, this.tallest); // as high as it ever was for these words
     Object.assign(this, laid);
     return laid;

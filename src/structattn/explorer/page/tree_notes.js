@@ -9,9 +9,17 @@ export function treeNotes(app) {
   const chips = models.map((model) =>
     tag("span", { class: "chip" }, isolated(model.name), ` reads ${readsText(model.reads ?? [])}`),
   );
+  const { sentences } = app.state;
+  const unread = [
+    ["dependency", "tree", sentences.some(({ heads }) => heads)],
+    ["constituency", "phrases", sentences.some(({ phrases }) => phrases?.length)],
+  ].flatMap(([structure, name, isThere]) => (isThere && !app.isRead(structure) ? [name] : []));
+  const fold = () => app.change({ unread: !app.view.unread });
+  const switches = { "aria-pressed": String(Boolean(app.view.unread)), class: "toggle", "data-key": "unread" };
   return [
     ...chips,
     ...sourcesOf(app).map(({ text, doubtful }) => tag("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
+    unread.length > 0 && button(`${unread.join(" and ")}, not read`, fold, switches),
     ...["influence", "arcs"].map((what) => influenceSwitch(app, what)),
     app.canEdit("dependency") && button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
   ].filter(Boolean);

@@ -14,6 +14,16 @@ export function answerText(answer, exact = true) {
   return exact ? `${answer.label}, ${(100 * share).toFixed(1)}%` : answer.label;
 }
 
+/** What models would answer for another tree, and which of them flip. */
+export function outcomesText(app, looks) {
+  const texts = looks.map(({ look: { model, answer } }) => {
+    const now = app.now.find(({ look }) => look.model === model)?.look.answer;
+    const flips = now?.label !== undefined && answer?.label !== now?.label;
+    return `${looks.length > 1 ? `${model}: ` : ""}${answerText(answer)}${flips ? ", a flip" : ""}`;
+  });
+  return texts.join("; ");
+}
+
 /** The probability of the answer, or of the most probable of several labels. */
 export const shareOf = ({ label, probabilities }) => probabilities[label] ?? Math.max(...Object.values(probabilities));
 
@@ -30,12 +40,18 @@ const READS = {
 };
 export const readsText = (reads) => reads.map((name) => READS[name] ?? name).join(" and ") || "the words alone";
 
+const FIELDS = { dependency: ["heads", "labels"], constituency: ["phrases"] };
+
+/** Whether a structure is not as it was found. */
+export function isEditedIn({ sentences, born }, structure) {
+  return sentences.some((sentence, i) => FIELDS[structure].some((field) => !same(sentence[field], born[i]?.[field])));
+}
+
 /** Where the trees come from: the data, a parser with its version, a chain of words, an edit. */
 export function sourcesOf({ boot, state }) {
-  const kinds = { dependency: ["heads", "labels"], constituency: ["phrases"] };
   const said = new Map();
   state.sentences.forEach((sentence, number) => {
-    for (const [kind, fields] of Object.entries(kinds)) {
+    for (const [kind, fields] of Object.entries(FIELDS)) {
       if (!sentence[fields[0]]) continue;
       const edited = fields.some((field) => !same(sentence[field], state.born[number]?.[field])) ? ", edited" : "";
       const source = sentence.found_by?.[kind];
