@@ -17,6 +17,7 @@ import sys
 from collections.abc import Callable, Iterator
 from multiprocessing.connection import Connection
 from pathlib import Path
+from typing import Any
 from unittest.mock import Mock
 
 import pytest
@@ -25,12 +26,15 @@ from torch.distributed.elastic.multiprocessing.errors import ChildFailedError, P
 
 from forking import CONTEXT
 from structattn.backbones.head_evaluation import RelationReport
-from structattn.cli import arguments, main, program, terminal_tables
+from structattn.cli import arguments, compare_command, main, program, terminal_tables
 from structattn.cli.train_command import command as train_command
 from structattn.errors import ConfigError
 from structattn.files.markdown import align_columns
 from structattn.options.checking import parse_seeds
+from structattn.options.hardware import Hardware
 from structattn.tasks import TASKS
+from structattn.training import Significance
+from structattn.training.comparison import Comparison, Difference, Flip, Group
 from structattn.training.parser_config import parser_optimization
 
 pytestmark = pytest.mark.integration
@@ -378,7 +382,7 @@ MISTAKES = {
     ),
     "missing structure": (
         ["{train}", "--encoder", "ms_san", "--options.dim", "12", "--data.parser", "none"],
-        "has none; it is of example '38'; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to",
+        "has none; it is of example '38'; parse the sentence (--parser en, sa.parse), or train without",
     ),
     "a folder that holds a run": (["{train}", "--out", "{run}"], "seed1 contains a finished run"),
     "one encoder twice": (
@@ -715,6 +719,34 @@ def test_compare_two_runs(call: Call, runs: Path) -> None:
     assert rows[0].startswith("emb_s2t (seed1)")
     assert rows[1].startswith("emb_s2t (seed2)")
     assert "emb_s2t (seed2) against emb_s2t (seed1): better on" in out
+
+
+def test_compare_on_dev_names_the_means_on_test(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where all runs predicted on test; what is compared on another part is not followed by it."""
+    asked: list[str | None] = []
+
+    def compared(*runs: str, split: str | None = None, **_: object) -> Comparison:
+        asked.append(split)
+        if "unfinished" in runs and split == "test":
+            raise ConfigError("no predictions on test")
+        means = (0.5, 0.9) if split == "test" else (1.0, 1.0)
+        groups = tuple(Group(name, (), (mean,), mean, None) for name, mean in zip(runs, means, strict=True))
+        test = Significance(means[1] - means[0], 0.3, 0.5, 0.0001, 0.031)
+        difference = Difference(runs[0], runs[1], test, (Flip("7", ("a film",), "pos", ("neg",), ("pos",), True),))
+        return Comparison("accuracy", split or "dev", 10, groups, (difference,))
+
+    monkeypatch.setattr(compare_command, "compare", compared)
+
+    def lines(*runs: str, **options: Any) -> list[str]:
+        return list(compare_command.command(list(runs), hardware=Hardware("cpu"), **options))
+
+    out = lines("plain", "tree")
+    assert out[-1] == "accuracy on test: plain 0.5000, tree 0.9000 (--split test compares these)"
+    assert "tree against plain: better on 1 example, worse on 0" in out
+    assert out[4].split() == ["tree", "1", "1.0000", "+0.0000", "+0.3000", "to", "+0.5000", "<", ".001", ".031"]
+    assert asked == [None, "test"]
+    assert "on test" not in "".join(lines("plain", "unfinished"))
+    assert "--split" not in "".join(lines("plain", "tree", split="test"))
 
 
 def test_several_encoders_are_trained_side_by_side(corpus: Path, call: Call, tmp_path: Path) -> None:

@@ -1,16 +1,23 @@
 """``structattn compare``: whether one system is better than another, by how much, and on which examples."""
 
+import contextlib
 import dataclasses
 import json as jsonlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Literal
 
 from structattn.cli.command_inputs import check_at_least, check_ending, refuse_without
 from structattn.data.model_card import add_section
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, StructAttnError
 from structattn.files.markdown import align_columns
 from structattn.files.replacing import replace_text
-from structattn.inspection.comparison_tables import comparison_table, explore_flip, flips_page, format_answers
+from structattn.inspection.comparison_tables import (
+    comparison_table,
+    explore_flip,
+    flips_page,
+    format_answers,
+    format_probability,
+)
 from structattn.options.hardware import Hardware
 from structattn.training import Significance, compare, pool
 from structattn.training.comparison import Comparison, Difference, Group
@@ -18,7 +25,7 @@ from structattn.training.pooled_comparison import Pooled
 from structattn.training.run_folder import RunFolder
 
 # Maximum number of characters of a text in a line.
-_WIDTH = 60
+_WIDTH = 48
 
 
 def command(
@@ -93,6 +100,8 @@ def command(
         yield jsonlib.dumps(dataclasses.asdict(comparison), default=str)
     elif format == "text":
         yield from _lines(comparison, examples, data)
+        if split is None and comparison.split == "dev":
+            yield from _name_test(runs, metric)
     else:
         yield comparison_table(comparison, format)
 
@@ -107,7 +116,7 @@ def _write_into_cards(comparison: Comparison) -> None:
 def _lines(comparison: Comparison, examples: int, data: str | None) -> Iterator[str]:
     yield f"{comparison.metric} on {comparison.split}, {comparison.num_examples} examples"
     yield ""
-    header = ["system", "seeds", "mean", "sd", "difference", "95 % interval", "p bootstrap", "p randomisation"]
+    header = ["system", "seeds", "mean", "sd", "difference", "95 % interval", "p bootstrap", "p random"]
     # The first group, with which all are compared, has no difference of its own.
     first, *compared = comparison.groups
     rows = [_row(group, difference) for group, difference in zip(compared, comparison.differences, strict=True)]
@@ -124,16 +133,27 @@ def _lines(comparison: Comparison, examples: int, data: str | None) -> Iterator[
         yield from _flips(comparison, difference, examples, data)
 
 
+def _name_test(runs: Sequence[str], metric: str | None) -> Iterator[str]:
+    """The means on the test data, if all runs predicted on them: by default those on dev are compared."""
+    with contextlib.suppress(StructAttnError):
+        comparison = compare(*runs, metric=metric, split="test", samples=1)
+        means = ", ".join(f"{group.name} {group.mean:.4f}" for group in comparison.groups)
+        yield ""
+        yield f"{comparison.metric} on test: {means} (--split test compares these)"
+
+
 def _pooled_lines(pooled: Pooled) -> Iterator[str]:
     yield f"difference from {pooled.against}: each data set, and their mean"
     yield ""
     names = [f"{folder} ({metric})" for folder, metric in pooled.metrics.items()]
-    header = ["system", *names, "mean", "95 % interval", "p bootstrap", "p Holm", "p randomisation"]
+    header = ["system", *names, "mean", "95 % interval", "p bootstrap", "p Holm", "p random"]
     rows = []
     for system in pooled.differences:
         difference, interval, bootstrap, randomisation = _cells(system.significance)
         each = [f"{value:+.4f}" for value in system.by_data_set.values()]
-        rows.append([system.system, *each, difference, interval, bootstrap, f"{system.holm_p:.4f}", randomisation])
+        rows.append(
+            [system.system, *each, difference, interval, bootstrap, format_probability(system.holm_p), randomisation]
+        )
     yield from align_columns(header, rows)
 
 
@@ -160,16 +180,16 @@ def _row(group: Group, difference: Difference | None) -> list[str]:
 
 def _cells(test: Significance) -> list[str]:
     """Difference, interval and both p-values."""
-    randomisation = "" if test.randomisation_p is None else f"{test.randomisation_p:.4f}"
-    interval = f"[{test.low:+.4f}, {test.high:+.4f}]"
-    return [f"{test.difference:+.4f}", interval, f"{test.bootstrap_p:.4f}", randomisation]
+    randomisation = "" if test.randomisation_p is None else format_probability(test.randomisation_p)
+    interval = f"{test.low:+.4f} to {test.high:+.4f}"
+    return [f"{test.difference:+.4f}", interval, format_probability(test.bootstrap_p), randomisation]
 
 
 def _flips(comparison: Comparison, difference: Difference, count: int, data: str | None) -> Iterator[str]:
     won = sum(flip.won for flip in difference.flips)
     lost = len(difference.flips) - won
     yield ""
-    yield f"{difference.second} against {difference.first}: better on {won} examples, worse on {lost}"
+    yield f"{difference.second} against {difference.first}: better on {won} example{'s' * (won != 1)}, worse on {lost}"
     if count and difference.flips:
         header = ["example", "gold", difference.first, difference.second, "is", "text"]
         rows = [

@@ -153,7 +153,7 @@ def comparison_table(comparison: Comparison, layout: str) -> str:
             test = difference.significance
             row[-1] += style.mark(_mark(test.bootstrap_p))
             ends = f"{number(test.low, signed=True)} to {number(test.high, signed=True)}"
-            row += [number(test.difference, signed=True), ends, style.formula(_probability(test.bootstrap_p))]
+            row += [number(test.difference, signed=True), ends, style.formula(format_probability(test.bootstrap_p))]
         rows.append(row)
     return style.whole(rows, _caption(comparison, style))
 
@@ -188,7 +188,7 @@ def flips_page(comparison: Comparison, data: str | None = None) -> str:
     for group, difference in zip(comparison.groups, (None, *comparison.differences), strict=True):
         test = None if difference is None else difference.significance
         shown = [] if test is None else [f"{test.difference:+.4f}", f"{test.low:+.4f} to {test.high:+.4f}"]
-        probability = [] if test is None else [_probability(test.bootstrap_p)]
+        probability = [] if test is None else [format_probability(test.bootstrap_p)]
         row = [group.name, str(len(group.values)), f"{group.mean:.4f}", *shown, *probability]
         rows.append([*row, *[""] * (len(rows[0]) - len(row))])
     return page(
@@ -260,7 +260,7 @@ def _mark(probability: float) -> str:
     return next((mark for level, mark in _LEVELS if probability < level), "")
 
 
-def _probability(value: float) -> str:
+def format_probability(value: float) -> str:
     """A p-value without the zero before the point; the third decimal only if it is not zero."""
     return "< .001" if value < 0.001 else f"{value:.3f}".removeprefix("0").removesuffix("0")
 
@@ -272,7 +272,8 @@ def _caption(comparison: Comparison, style: _Markdown) -> str:
     )
     if comparison.differences:
         levels = ", ".join(
-            f"{style.mark(mark)} {style.formula(f'p < {_probability(level)}')}" for level, mark in reversed(_LEVELS)
+            f"{style.mark(mark)} {style.formula(f'p < {format_probability(level)}')}"
+            for level, mark in reversed(_LEVELS)
         )
         several = ", not corrected for multiple comparisons" if len(comparison.differences) > 1 else ""
         caption += (
