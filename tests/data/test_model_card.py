@@ -108,6 +108,28 @@ def test_a_model_of_transformers_has_a_card_too(tmp_path: Path) -> None:
     assert 'from_pretrained("FOLDER")' in card.content
 
 
+@pytest.mark.parametrize(
+    ("data", "parser", "shown"),
+    [
+        ({"train": "train.conllu"}, None, True),
+        ({"train": "trees", "format": "sst"}, None, True),
+        ({"train": "reviews.csv"}, None, False),
+        ({"train": "train.conllu"}, "en", False),  # it remembers the parser
+    ],
+)
+def test_a_model_of_a_treebank_is_loaded_with_a_parser(
+    tmp_path: Path, data: dict[str, str], parser: str | None, shown: bool
+) -> None:
+    model = sentence_model("ms_san", Task("t"), vocabulary=Vocabulary(["a"]), labels=["x", "y"], options={"dim": 6})
+    model.save_pretrained(tmp_path / "model")
+    file = tmp_path / "model" / "config.json"
+    file.write_text(json.dumps({**json.loads(file.read_text()), "parser": parser}), encoding="utf-8")
+    write_card(tmp_path / "model", Trained(None, {"data": data}, scores={}))
+    card = (tmp_path / "model" / CARD).read_text(encoding="utf-8")
+    assert ('model = sa.load("FOLDER", parser="en")  # the trees of texts' in card) == shown
+    assert ('model = sa.load("FOLDER")\n' in card) != shown
+
+
 # Texts from anywhere.
 
 

@@ -19,6 +19,7 @@ from structattn.files.text import read_text
 from structattn.tables import Table
 
 CARD = "README.md"
+_TREEBANKS = ("agreement", "brackets", "conllu", "sst")  # formats of data that bring their trees
 _MOST_LABELS, _WIDTH = 20, 60
 # As en_ewt-ud-train.conllu; and the line of metadata that the README of such a treebank has.
 _UD_NAME = re.compile(r"(([a-z]{2,3})_\w+)-ud-")
@@ -159,7 +160,7 @@ def _card(config: Mapping[str, Any], layout: Layout, num_bytes: int, trained: Tr
     sections = [
         f"---\n{header}---\n\n# {escape_markdown(title, width=_WIDTH)}",
         kind.about,
-        fence_code(kind.usage.replace("EXAMPLES", _choose_examples(config)), "python"),
+        fence_code(_write_usage(kind, config, trained), "python"),
         "## Model",
         format_table(["", ""], [*_list_settings(config, layout, num_bytes), *_escape(treebank)]),
         *([] if trained is None else _describe_training(trained)),
@@ -195,6 +196,16 @@ def _choose_title(config: Mapping[str, Any]) -> str:
     task = config.get("task")
     made_of = config.get("encoder") or config.get("kind") or config.get("model_type")
     return f"{made_of} for {task['name']}" if isinstance(task, Mapping) else str(made_of)
+
+
+def _write_usage(kind: ModelCard, config: Mapping[str, Any], trained: Trained | None) -> str:
+    """Code that loads the model and uses it; a model of a treebank's trees finds none in a text without a parser."""
+    usage = kind.usage.replace("EXAMPLES", _choose_examples(config))
+    data = (trained.config.get("data") or {}) if trained is not None else {}
+    in_treebank = data.get("format") in _TREEBANKS or str(data.get("train")).endswith((".conllu", ".ptb", ".mrg"))
+    if "predict(" not in usage or config.get("parser") or not in_treebank:
+        return usage
+    return usage.replace(_LOAD, f'{_LOAD[:-1]}, parser="en")  # the trees of texts, if it reads any')
 
 
 def _choose_examples(config: Mapping[str, Any]) -> str:
