@@ -64,7 +64,7 @@ def naming(source: object) -> Iterator[None]:
 
 
 _HINTS = {
-    "dependency": "; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without",
+    "dependency": "; parse the sentence (--parser en, sa.parse), or train without (--options.missing_trees word)",
     "constituency": "; parse the sentence (--parser en, sa.parse with constituency=True)",
 }
 

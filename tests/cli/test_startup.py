@@ -97,7 +97,7 @@ WRONG = {
         ["plot", "{model}", "--state", "{data}"],
         "expected a state of the explorer: expected JSON",
     ),
-    "run to explore": (["explore", "nowhere"], "nowhere/config.json: cannot read this file"),
+    "run to explore": (["explore", "nowhere"], "; expected the folder of a model, or of a run"),
     "one of the runs to explore": (["explore", "{model}", "nowhere"], "nowhere/config.json: cannot read this file"),
     "the same run twice": (["explore", "{model}", "{model}"], "expected different runs, got"),
     "parser to explore with": (["explore", "{model}", "--parser", "malt:swedish"], "unknown parser 'malt:swedish'"),

@@ -220,7 +220,9 @@ def test_tokens_are_new_and_ports_are_checked() -> None:
 def test_a_port_that_is_taken_is_said() -> None:
     with ExplorerServer(lambda request: {}, BOOT) as first:
         first.allow_reuse_address = False
-        with pytest.raises(ConfigError, match=rf"^port {first.server_port} of 127\.0\.0\.1: address already in use"):
+        with pytest.raises(
+            ConfigError, match=rf"^port {first.server_port} of 127\.0\.0\.1: address already in use; --port 0"
+        ):
             ExplorerServer(lambda request: {}, BOOT, port=first.server_port)
 
 

@@ -28,7 +28,7 @@ def test_the_file_of_an_option_is_named():
 
 
 def test_a_missing_tree_says_what_to_do():
-    hint = "parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without"
+    hint = "parse the sentence (--parser en, sa.parse), or train without (--options.missing_trees word)"
     assert str(MissingStructure("'hush' has no tree", structure="dependency")) == f"'hush' has no tree; {hint}"
     assert str(MissingStructure("'hush' has no 'coref'", structure="coref")) == "'hush' has no 'coref'"
 

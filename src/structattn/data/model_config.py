@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 import structattn
-from structattn.errors import ConfigError, shown
+from structattn.errors import ConfigError, ParseError, shown
 from structattn.files.json_yaml import check_counts, read_json
 from structattn.files.urls import check_local
 from structattn.tables import Trust, untrusted
@@ -56,7 +56,12 @@ def read_model_config(
 ) -> dict[str, Any]:
     """The configuration of a model or adapter of one of these kinds, after checking that this version can read it."""
     file = Path(folder) / layout.config
-    config = read_json(file)
+    try:
+        config = read_json(file)
+    except ParseError as error:
+        if file.exists():
+            raise
+        raise ParseError(f"{error.message}; expected the folder of a model, or of a run", file=error.file) from None
     if config.get("model_type") != MODEL_TYPE:
         raise ConfigError(f"{file}: expected a model of type {MODEL_TYPE!r}, got {shown(config.get('model_type'))}")
     version = config.get("format_version")

@@ -59,7 +59,7 @@ class SentenceBatch:
         Traceback (most recent call last):
         ...
         structattn.errors.MissingStructure: DependencyDistance needs dependency of every sentence, but sentence 1
-        ('hush') has none; parse the sentence (--parser en, sa.parse), or set missing_trees='word' to do without
+        ('hush') has none; parse the sentence (--parser en, sa.parse), or train without (--options.missing_trees word)
     """
 
     tokens: Int64[Tensor, "batch word"]

@@ -84,7 +84,7 @@ class TokenServer(ThreadingHTTPServer, ABC):
             super().__init__((host, port), _Handler)
         except (OSError, OverflowError) as error:
             reason = getattr(error, "strerror", None) or str(error)
-            raise ConfigError(f"port {port} of {host}: {reason.lower()}") from None
+            raise ConfigError(f"port {port} of {host}: {reason.lower()}; --port 0 takes a free one") from None
         self.host = host
         self.methods = methods
         self.headers = _HEADERS | dict(headers or {})
