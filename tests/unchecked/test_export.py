@@ -5,6 +5,7 @@ import json
 import os
 import subprocess
 import sys
+import types
 from collections.abc import Callable
 from pathlib import Path
 
@@ -149,16 +150,19 @@ def test_a_full_disk_is_one_line_and_what_is_read_stays(
     assert data.read_text() == "dogs bark\n"
 
 
-def test_the_loader_beside_a_program_answers_texts_with_torch_alone(tmp_path: Path) -> None:
+@pytest.mark.parametrize(("name", "unneeded"), [("model.pt2", "onnxruntime"), ("model.onnx", "torch")])
+def test_the_loader_beside_a_program_answers_texts_alone(name: str, unneeded: str, tmp_path: Path) -> None:
+    if name.endswith(".onnx"):
+        pytest.importorskip("onnxruntime", reason="needs the extra onnx")
     model = model_of("emb_s2t").eval()
     model.calibration = Calibration(0.5, {"positive": 0.9}, 0.55)
-    export_program(model, tmp_path / "model.pt2")
-    texts = ["The keys don't LIE.", "cabinet", "Mr. Unknown's zebra, at last!"]
+    export_program(model, tmp_path / name)
+    texts = ["The keys don't LIE.", "cabinet", "Mr. Unknown's zebra, at last!", ""]
     loader = str(tmp_path / "load_exported.py")
     script = f"import sys, runpy; sys.path.insert(0, {str(tmp_path)!r}); sys.argv = sys.argv[1:]\n"
     script += "runpy.run_path(sys.argv[0], run_name='__main__')\n"
-    script += "assert not [name for name in sys.modules if name.startswith('structattn')]"
-    command = [sys.executable, "-I", "-c", script, loader, str(tmp_path / "model.pt2"), *texts]
+    script += f"assert not [name for name in sys.modules if name.startswith(('structattn', {unneeded!r}))]"
+    command = [sys.executable, "-I", "-c", script, loader, str(tmp_path / name), *texts]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr[-3000:]
     answers = [json.loads(line) for line in done.stdout.splitlines()]
@@ -167,7 +171,38 @@ def test_the_loader_beside_a_program_answers_texts_with_torch_alone(tmp_path: Pa
         assert answer["abstained"] == bool(prediction.details)
         assert answer["probabilities"] == pytest.approx(dict(prediction.probabilities), abs=1e-5)
     code = [line for line in Path(loader).read_text(encoding="utf-8").splitlines() if line.strip()]
-    assert len(code) <= 45
+    assert len(code) <= 60
+
+
+@pytest.mark.parametrize(
+    ("encoder", "task"),
+    [("disan", "sentiment"), ("ms_san", "pair_classification"), ("bilstm", "sentiment"), ("lstm", "sentiment")],
+)
+def test_onnx_gives_the_same_answers(encoder: str, task: str, tmp_path: Path) -> None:
+    pytest.importorskip("onnxruntime", reason="needs the extra onnx")
+    difference = export_program(model_of(encoder, task), tmp_path / "model.onnx", check=True)
+    assert difference is not None
+    assert difference <= 1e-5
+
+
+def test_onnx_names_its_extra_and_what_torch_cannot_write(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, call: Callable[..., tuple[int, str, str]]
+) -> None:
+    file = tmp_path / "model.onnx"
+
+    def refuse(*_: object, **__: object) -> None:
+        raise torch.onnx.OnnxExporterError("steps\nto take") from ValueError("no amax\nin version 18")
+
+    monkeypatch.setitem(sys.modules, "onnxscript", types.ModuleType("onnxscript"))
+    monkeypatch.setattr(torch.onnx, "export", refuse)
+    with pytest.raises(ConfigError, match=r"cannot write this model as ONNX; write FILE.pt2, for torch \(no amax\)"):
+        export_program(model_of("emb_s2t"), file)
+    monkeypatch.setitem(sys.modules, "onnxscript", None)
+    model_of("emb_s2t").save_pretrained(tmp_path / "run")
+    code, out, err = call("export", tmp_path / "run", file)
+    assert (code, out) == (2, "")
+    assert "onnxscript is not installed; run: pip install 'structattn[onnx]'" in err
+    assert not file.exists()
 
 
 def test_the_loader_names_what_it_cannot_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,11 +27,11 @@ def command(
     hardware: Hardware,
     trust_code: bool = False,
 ) -> Iterator[str]:
-    """Write a trained classifier as one torch.export program, which needs only torch to run.
+    """Write a trained classifier as one program that needs only torch, or onnxruntime, to run.
 
     Args:
         run: a run folder, or the folder of a saved model.
-        out: the file of the program, such as model.pt2.
+        out: the file of the program: ONNX if its name ends in .onnx, otherwise for torch.export, such as model.pt2.
         data: a file with a few examples as the model reads them; generated ones by default.
         format: its data format; recognised from the file by default.
         parses: a CoNLL-U file with trees for the sentences that have none.

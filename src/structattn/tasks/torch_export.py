@@ -1,4 +1,4 @@
-"""A trained classifier as one ``torch.export`` program, which needs torch but not this package.
+"""A trained classifier as one ``torch.export`` program, or as ONNX, which needs torch or onnxruntime alone.
 
 The program takes the tensors of one batch by name, a mapping for each sentence of an example, and returns the
 probabilities of the labels. The file also contains the names, the labels and the words.
@@ -10,6 +10,7 @@ import inspect
 import io
 import itertools
 import json
+import logging
 import os
 import warnings
 from collections.abc import Mapping, Sequence
@@ -25,7 +26,7 @@ from torch.export import Dim, ExportedProgram
 from structattn.data import Example, SentenceBatch
 from structattn.data.generated import agreement_treebank
 from structattn.data.sentence_batch import TREES
-from structattn.errors import ConfigError, MissingStructure, StructAttnError
+from structattn.errors import ConfigError, MissingStructure, StructAttnError, require
 from structattn.files.replacing import replace_bytes, replace_text
 from structattn.functional.token2token import write_out
 from structattn.layers.evaluation_mode import evaluating
@@ -46,7 +47,7 @@ _BATCH = 3
 def export_program(
     model: nn.Module, path: str | os.PathLike[str], *, examples: Sequence[Example] | None = None, check: bool = False
 ) -> float | None:
-    """Write a model as a program for batches of any size and length; ``torch.export.load(path).module()`` reads it.
+    """Write a model as a program for batches of any size and length, as ONNX if the name of the file ends in ``.onnx``.
 
     Sizes are read off ``examples``; the result is the largest difference of a probability if the file is to be checked.
     """
@@ -55,6 +56,9 @@ def export_program(
             f"export writes models that classify sentences or pairs, got {type(model).__name__}; "
             "other models need this package to read their answers"
         )
+    is_onnx = os.fspath(path).endswith(".onnx")
+    for module in ["onnxscript"] * is_onnx + ["onnxruntime"] * (is_onnx and check):
+        require(module, "onnx")
     samples: Sequence[Example] = _generated(model.task.arity) if examples is None else list(examples)
     if not samples:
         raise ConfigError("export reads its sizes off a few examples, got none")
@@ -74,7 +78,8 @@ def export_program(
         }
         # In memory first: torch aborts the process if the disk is full while it writes to a file.
         whole = io.BytesIO()
-        torch.export.save(program, whole, extra_files={DESCRIPTION: json.dumps(content, ensure_ascii=False)})
+        write, read = (_write_onnx, load_exported.open_onnx) if is_onnx else (_write_torch, load_exported.open_torch)
+        write(program, json.dumps(content, ensure_ascii=False), whole)
         with replace_bytes(path) as stream:
             stream.write(whole.getbuffer())
         _write_loader(Path(path).parent)
@@ -84,8 +89,33 @@ def export_program(
         batches += [
             _batch(model, samples[start : start + size]) for size in sizes for start in range(0, 3 * size, size)
         ]
-        read = torch.export.load(path).module()
-        return _difference(model, read, [batch for batch in batches if batch])
+        _, run, _ = read(os.fspath(path))
+        return _difference(model, run, [batch for batch in batches if batch])
+
+
+def _write_torch(program: ExportedProgram, content: str, stream: io.BytesIO) -> None:
+    torch.export.save(program, stream, extra_files={DESCRIPTION: content})
+
+
+def _write_onnx(program: ExportedProgram, content: str, stream: io.BytesIO) -> None:
+    logger = logging.getLogger("torch.onnx._internal.exporter._registration")  # says that torchvision is not installed
+    logger.addFilter(_refuse)
+    try:
+        with warnings.catch_warnings():  # torch warns of its own code
+            warnings.simplefilter("ignore")
+            written = torch.onnx.export(program, dynamo=True, verbose=False)
+    except torch.onnx.OnnxExporterError as error:
+        reason = str(error.__cause__ or error).strip().split("\n")[0]
+        raise ConfigError(f"torch cannot write this model as ONNX; write FILE.pt2, for torch ({reason})") from None
+    finally:
+        logger.removeFilter(_refuse)
+    assert written is not None
+    written.model.metadata_props[DESCRIPTION] = content
+    stream.write(written.model_proto.SerializeToString())
+
+
+def _refuse(_: logging.LogRecord) -> bool:
+    return False
 
 
 def _without_unread_trees(model: SentenceModel, samples: Sequence[Example]) -> Sequence[Example]:
@@ -187,7 +217,7 @@ def _difference(model: SentenceModel, program: Any, batches: Sequence[tuple[Sent
     for batch in batches:
         tensors: list[Mapping[str, Tensor]] = [side.tensors() for side in batch]
         expected = _Classifier(model, batch)(*tensors)
-        largest = max(largest, float((program(*tensors) - expected).abs().max()))
+        largest = max(largest, float((torch.as_tensor(program(*tensors)) - expected).abs().max()))
     if not largest <= _TOLERANCE:
         raise StructAttnError(f"the program's probabilities differ from the model's by up to {largest:.2g}")
     return largest
