@@ -3,6 +3,7 @@
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
 import torch
 from test_explorer_answers import DOG, words_model
@@ -183,3 +184,52 @@ def test_a_page_without_a_server_shows_the_answers_that_it_carries(chromium: Any
             continue
         answer = look_at(model, edit_example(Example((DOG,)), 0, tree.moved(0, place + 1))).answer
         assert float(text) == pytest.approx(100 * answer.probabilities[label], abs=0.051)
+
+
+@pytest.mark.parametrize("how", ["pointer", "keyboard"])
+def test_words_that_do_not_fit_stand_one_under_the_other_and_are_edited_there(chromium: Any, how: str) -> None:
+    with live(chromium) as page:
+        page.set_viewport_size({"width": 320, "height": 900})
+        page.locator(".upright").wait_for()
+        boxes = [word(page, place).bounding_box() for place in range(5)]
+        assert len({box["x"] for box in boxes}) == 1
+        tops = [box["y"] for box in boxes]
+        assert np.diff(tops).tolist() == [28] * 4
+        assert page.locator(".relations span").all_inner_texts() == ["det", "root", "case", "det", "nmod"]
+        lines = page.locator(".arc path:first-child").evaluate_all(
+            "paths => paths.map(path => path.getBoundingClientRect().right)"
+        )
+        assert max(lines) <= boxes[0]["x"] + 1
+        if how == "keyboard":
+            word(page, 4).focus()
+            page.keyboard.press("a")
+            assert outcomes(page) == expected(4)
+            for _ in range(4):
+                page.keyboard.press("ArrowUp")
+            page.keyboard.press("Enter")
+        else:
+            drag_upright(page, 4, 0)
+            assert outcomes(page) == expected(4)
+            page.mouse.up()
+        settle(page)
+        assert heads(page) == list(DependencyTree(HEADS).moved(4, 1).heads)
+        assert [word(page, place).bounding_box() for place in range(5)] == boxes
+        scrolls = page.locator(".trees .scroll").evaluate("box => box.scrollWidth - box.clientWidth")
+        assert scrolls <= 0
+
+
+def drag_upright(page: Any, dependent: int, target: int) -> None:
+    """Drag the arc of a word by the end at its head."""
+    x, y = (
+        page.locator(".grip")
+        .nth(dependent)
+        .evaluate(
+            """path => { const { x, y } = path.getPointAtLength(0.1 * path.getTotalLength());
+        const matrix = path.getScreenCTM();
+        return [matrix.a * x + matrix.c * y + matrix.e, matrix.b * x + matrix.d * y + matrix.f]; }"""
+        )
+    )
+    page.mouse.move(x, y)
+    page.mouse.down()
+    box = word(page, target).bounding_box()
+    page.mouse.move(box["x"] + 10, box["y"] + box["height"] / 2, steps=4)

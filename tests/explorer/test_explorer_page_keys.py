@@ -68,7 +68,7 @@ def test_undo_works_wherever_the_focus_is(chromium: Any, place: str) -> None:
 
 def test_words_stay_where_they_are_while_arcs_are_edited(chromium: Any) -> None:
     """Also for an arc that is higher than all before, and one with a name that is longer than it reaches."""
-    start = born()
+    start = copy.deepcopy(born())
     start["items"][0]["sentences"][0]["labels"][4] = "a relation with a long name"
     start["items"][0]["replies"] = {}
     with live(chromium, start=start) as page:
@@ -77,9 +77,7 @@ def test_words_stay_where_they_are_while_arcs_are_edited(chromium: Any) -> None:
             by_mouse(page, head, dependent)
             settle(page)
             places.append([word(page, i).bounding_box() for i in range(5)])
-        across = [[box["x"] for box in row] for row in places]
-        assert across == [across[0]] * 4
-        assert places[1:] == [places[1]] * 3
+        assert places == [places[0]] * 4
         selected = page.locator(".arcs").evaluate("arcs => getComputedStyle(arcs).userSelect")
     assert selected == "none"
 

@@ -78,10 +78,10 @@ function arcPorts(arcs, centres, widths) {
  * Arcs over (or, with `below`, under) a line of words.
  * @returns {{height: number, paths: {arc, d: string, tip: string, label: number[] | null}[]}} with y = 0 at the words
  */
-export function layArcs(arcs, centres, widths, below = false) {
+export function layArcs(arcs, centres, widths, { below = false, room = 300 } = {}) {
   const level = arcLevels(arcs);
   const highest = Math.max(0, ...level.values());
-  const step = clamp(300 / Math.max(highest, 1), 5, 21);
+  const step = stepOf(highest, room);
   const ports = arcPorts(arcs, centres, widths);
   const sign = below ? 1 : -1;
   const paths = arcs.map((arc) => {
@@ -98,7 +98,15 @@ export function layArcs(arcs, centres, widths, below = false) {
     return { arc, d, tip, label: [(from + to) / 2, peak + LABEL * 0.36, "middle"] };
   });
   if (step < 13) for (const path of paths) if (!path.arc.role || path.arc.role === "soft") path.label = null;
-  return { height: arcs.length ? highest * step + 20 : 4, paths };
+  return { height: heightOf(highest, room), paths };
+}
+
+const stepOf = (highest, room) => clamp(room / Math.max(highest, 1), 5, 21);
+const heightOf = (highest, room) => (highest ? highest * stepOf(highest, room) + 20 : 4);
+
+/** The height that the highest of several trees needs. */
+export function tallestOf(trees, room) {
+  return heightOf(Math.max(...trees.map((arcs) => Math.max(0, ...arcLevels(arcs).values()))), room);
 }
 
 /** The elements of arcs; `ink` turns a role into a colour. */

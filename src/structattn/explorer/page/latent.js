@@ -68,7 +68,7 @@ export function latentPicture(tree, sentence, threshold, ink) {
   }));
   const below = treeArcs(sentence, null).map((arc) => ({ ...arc, label: "" }));
   const { width, centres } = placeWords(widths, above, isRightToLeft(words));
-  const [over, under] = [layArcs(above, centres, widths), layArcs(below, centres, widths, true)];
+  const [over, under] = [layArcs(above, centres, widths), layArcs(below, centres, widths, { below: true })];
   const line = over.height + 26;
   const height = line + under.height + (below.length ? 8 : 0);
   const shift = (y, ...children) => drawn("g", { transform: `translate(0 ${y})` }, ...children);

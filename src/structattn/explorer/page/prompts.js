@@ -14,6 +14,12 @@ export class Prompt {
     this.element = make(tag("div", { class: "prompt" }));
   }
 
+  /** Whether a name is being typed, which outlives a reply. */
+  get isAsking() {
+    const form = this.element.querySelector("form");
+    return Boolean(form?.contains(this.app.root.activeElement));
+  }
+
   /** Change what stands here; a control in focus that is gone leaves it to the word that had it. */
   show(...parts) {
     return this.app.keepingFocus(() => fill(this.element, parts));
@@ -175,7 +181,7 @@ export class Prompt {
     }[end]();
     const answers = readers(app).map((model) => app.now.find(({ look }) => look.model === model).look.answer);
     const names = [...new Set(answers.filter(({ label }) => label !== null).map(likeliest))];
-    this.legend = names.length ? ` Below: % ${names.join(", ")}; marked: a flip. ` : "";
+    this.legend = names.length ? ` Numbers: % ${names.join(", ")}; marked: a flip. ` : "";
     this.show(
       tag("span", {}, ...said),
       ...(end === "dependent"

@@ -26,6 +26,14 @@ export class Strips {
   strip(head) {
     const units = head.kind === "gate" ? head.rows : head.columns;
     const top = head.kind === "gate" ? 1 : Math.max(...head.values, ...(head.before ?? []), 1e-9);
+    const title = this.app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title;
+    if (units.length > 1 && head.values.every((value) => Math.abs(value - head.values[0]) < 1e-6))
+      return tag(
+        "p",
+        {},
+        isolated(title),
+        tag("span", { class: "soft" }, ` the same for each word: ${short(head.values[0])}`),
+      );
     const bars = units.map((unit, i) => {
       const bar = tag("i", { style: { height: `${(30 * Math.max(head.values[i], 0)) / top}px` } });
       const before = head.before && Math.abs(head.before[i] - head.values[i]) >= 5e-4;
@@ -39,7 +47,6 @@ export class Strips {
         isolated(unit.text),
       );
     });
-    const title = this.app.state.models.length > 1 ? `${head.model} · ${head.title}` : head.title;
     return tag(
       "figure",
       {},

@@ -56,6 +56,15 @@ aside{display:flex;flex-direction:column;gap:12px}
 .scroll{overflow-x:auto;padding:2px 14px;
   mask-image:linear-gradient(to right,transparent,#000 14px,#000 calc(100% - 14px),transparent)}
 .line{position:relative;margin:0 auto}
+.upright{display:flex;justify-content:center;width:max-content;min-width:100%}
+.upright>*{flex:none}
+.upright .outcomes{width:46px;height:auto}
+.upright .outcomes span{inset-inline-start:4px;transform:translateY(-50%)}
+.upright .bars{width:40px;height:auto;border:0;border-inline-start:1px solid var(--rule)}
+.upright .brackets{margin:0 0 0 8px}
+.upright .phrase{writing-mode:vertical-rl;padding:2px 0}
+.relations{position:relative;font-size:11px;color:var(--soft)}
+.relations span{position:absolute;display:flex;align-items:center}
 .arcs{display:block;overflow:visible;user-select:none;font-family:${FONT}}
 .grip{pointer-events:stroke;cursor:grab;touch-action:none}
 .arcs text{pointer-events:none}
@@ -79,7 +88,7 @@ aside{display:flex;flex-direction:column;gap:12px}
 .bars i.bar-down{background:var(--lowers);border-radius:0 0 2px 2px}
 .bars-note{font-size:12px;color:var(--soft);min-height:18px}
 .brackets{position:relative;margin-top:6px}
-.phrase{position:absolute;height:20px;min-height:20px;padding:0 2px;font-size:12px;line-height:16px;overflow:clip;background:var(--chip);border-radius:5px}
+.phrase{position:absolute;min-height:0;padding:0 2px;font-size:12px;line-height:16px;overflow:clip;background:var(--chip);border-radius:5px}
 .notes{display:flex;margin-top:8px;flex-wrap:wrap;gap:6px;align-items:center;margin-bottom:6px}
 .chip{background:var(--chip);border-radius:999px;padding:2px 10px;font-size:13px}
 .doubtful{outline:1px dashed var(--error)}
@@ -141,13 +150,14 @@ td.number{text-align:end}
 @container (max-width:760px){
   .columns{grid-template-columns:minmax(0,1fr)}
   .question{font-size:18px}
+  .title-card{display:contents}
   .verdict{font-size:15px;position:sticky;top:0;z-index:4}
+  button,select,input,summary{scroll-margin-top:90px}
 }
 @media (pointer:coarse){
   .words{height:48px}
   .word{height:44px;top:2px}
   button,select,input[type=text],.menu summary{min-height:44px}
-  .phrase{min-height:20px}
 }
 @media (forced-colors:active){
   .word.spot,.word[aria-pressed=true],.word.hand{border-color:Highlight}

@@ -43,10 +43,10 @@ export class Title {
     if (app.isEdited && before) {
       if (answer.label === null || answer.text)
         return answerText(before) === answerText(answer) ? "as before" : `before ${answerText(before)}`;
-      return answer.label === before.label ? "its answer holds" : `flipped, before ${answerText(before)}`;
+      return answer.label === before.label ? "unchanged" : `flipped from ${answerText(before, false)}`;
     }
     if (!item?.expected || answer.label === null || !same(item.sentences, app.state.sentences)) return "";
-    return answer.label === item.expected ? "right" : `wrong, expected ${item.expected}`;
+    return answer.label === item.expected ? "right" : "wrong";
   }
 }
 

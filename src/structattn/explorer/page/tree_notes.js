@@ -1,4 +1,4 @@
-/** What stands above the trees: which structures the models read, where the trees come from, switches for what is below. */
+/** What stands below the trees: which structures the models read, where the trees come from, switches for what is below. */
 
 import { button, isolated, tag } from "./elements.js";
 import { MOST_INFLUENCE } from "./numbers.js";

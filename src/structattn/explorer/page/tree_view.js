@@ -19,7 +19,7 @@ export class Trees {
     this.notes = make(tag("div", { class: "notes" }));
     this.boxes = make(tag("div"));
     this.carried = make(tag("p", { class: "soft carried" }));
-    const parts = [this.notes, this.boxes, this.prompt.element, this.carried];
+    const parts = [this.boxes, this.prompt.element, this.notes, this.carried];
     this.element = make(tag("section", { class: "trees", "aria-label": "trees" }, parts));
     this.lines = [];
     this.focus = [0, 0];
@@ -36,7 +36,7 @@ export class Trees {
     );
     fill(this.notes, treeNotes(app));
     fill(this.carried, carriedNote(app));
-    if (!this.prompt.element.contains(app.root.activeElement)) this.prompt.hint();
+    if (!this.prompt.isAsking) this.prompt.hint();
   }
 
   /** The line of words of an event, and the word if it is at one. */
@@ -90,9 +90,9 @@ export class Trees {
   startDrag(event, line, arc, from) {
     const { app } = this;
     const { number, centres, inner } = line;
-    const x = event.clientX - inner.getBoundingClientRect().left;
+    const { along } = line.pointer(event, inner.getBoundingClientRect());
     const hand = () =>
-      this.grab(arc ? gripped(app, number, arc, x, centres) : new Hand(app, number, "dependent", from));
+      this.grab(arc ? gripped(app, number, arc, along, centres) : new Hand(app, number, "dependent", from));
     const drop = (place) => this.drop(place);
     if (arc) follow(app, event, line, { grip: hand, drop, press: hand });
     else if (!event.shiftKey) follow(app, event, line, { grip: hand, drop });
@@ -132,7 +132,10 @@ export class Trees {
     if (event.ctrlKey || event.metaKey || event.altKey) return;
     const { words } = app.state.sentences[number];
     const forward = isRightToLeft(words) ? "ArrowLeft" : "ArrowRight";
+    const next = event.key === "ArrowDown" ? 1 : -1;
+    const isAmong = this.lines[number].isUpright && words[i + next] !== undefined;
     const steps = {
+      ...(isAmong ? { ArrowDown: 1, ArrowUp: -1 } : {}),
       [forward]: 1,
       [forward === "ArrowLeft" ? "ArrowRight" : "ArrowLeft"]: -1,
       Home: -words.length,
@@ -147,9 +150,9 @@ export class Trees {
     };
     const letter = event.key.toLowerCase();
     if (event.key in steps) {
-      const next = clamp(i + steps[event.key], 0, words.length - 1);
-      if (event.shiftKey) this.select(number, app.stretch?.number === number ? app.stretch.anchor : i, next);
-      this.focusWord(number, next);
+      const place = clamp(i + steps[event.key], 0, words.length - 1);
+      if (event.shiftKey) this.select(number, app.stretch?.number === number ? app.stretch.anchor : i, place);
+      this.focusWord(number, place);
     } else if ((event.key === "ArrowDown" || event.key === "ArrowUp") && app.state.sentences.length > 1) {
       this.focusWord(number ? 0 : 1, i);
     } else if (event.key === "Escape") this.escape();

@@ -20,9 +20,10 @@ function whyNone(app, what, model) {
   return ` ${lacks}, so it has no influence of ${what === "arcs" ? "arcs" : "words"}.`;
 }
 
-/** Bars of influence under the words, a row for each model and kind. */
-export function influenceBars(app, number, centres, widths) {
+/** Bars of influence beside the words: for each model and kind a row, where there is one, and what is said of it. */
+export function influenceBars(app, line) {
   const rows = [];
+  const { number, centres, extents, isUpright } = line;
   const reach = reachOf(app);
   for (const [what, title] of [
     ["influence", "influence of each word on the prediction"],
@@ -32,38 +33,35 @@ export function influenceBars(app, number, centres, widths) {
       const found = app.extras.wanted.has(what) ? app.extras.get(what, model) : null;
       const values = found?.values[number];
       if (found && !values && app.live)
-        rows.push(tag("p", { class: "soft" }, isolated(model), whyNone(app, what, model)));
+        rows.push({ note: tag("p", { class: "soft" }, isolated(model), whyNone(app, what, model)) });
       if (!values) continue;
       const isScore = app.now?.find(({ look }) => look.model === model)?.look.answer?.label === null;
       const bars = values.map((value, i) => {
-        const height = (18 * Math.abs(value ?? 0)) / reach;
+        const size = (18 * Math.abs(value ?? 0)) / reach;
+        const isDown = (value ?? 0) < 0;
         return tag("i", {
-          class: (value ?? 0) < 0 ? "bar-down" : "bar-up",
+          class: isDown ? "bar-down" : "bar-up",
           title: value === null ? "not defined" : difference(value, isScore),
-          style: {
-            left: `${centres[i] - Math.min(widths[i] / 2, 9)}px`,
-            width: `${Math.min(widths[i], 18)}px`,
-            height: `${height}px`,
-            top: `${(value ?? 0) < 0 ? 20 : 20 - height}px`,
-          },
+          style: line.at(centres[i], Math.min(extents[i], 18), isDown !== isUpright ? 20 : 20 - size, size),
         });
       });
       const largest = values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0);
       const end = isScore ? short(reach, 2) : `${short(100 * reach, 1)} points`;
       const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${difference(largest, isScore)}, full height ${end}`;
-      rows.push(
-        tag("div", { class: "bars", role: "img", "aria-label": note }, bars),
-        tag("div", { class: "bars-note" }, tag("span", {}, note)),
-      );
+      rows.push({
+        row: tag("div", { class: "bars", role: "img", "aria-label": note }, bars),
+        note: tag("div", { class: "bars-note" }, tag("span", {}, note)),
+      });
     }
   return rows;
 }
 
 /** What each model would answer at each word for what is in hand: a row of numbers for each, empty without a hand. */
-export function outcomeRows(app, centres) {
+export function outcomeRows(app, { centres, isUpright }) {
   const cells = readers(app).map((model) => [model, []]);
   const rows = cells.map(([model, row]) => {
-    const place = (left, i) => tag("span", { style: { left: `${left}px` }, ref: (cell) => (row[i] = cell) });
+    const place = (along, i) =>
+      tag("span", { style: { [isUpright ? "top" : "left"]: `${along}px` }, ref: (cell) => (row[i] = cell) });
     return tag("div", { class: "outcomes", "aria-hidden": "true", "data-model": model }, centres.map(place));
   });
   const mark = (hand) => {
@@ -79,25 +77,25 @@ export function outcomeRows(app, centres) {
   return { rows, mark };
 }
 
-/** Phrases as brackets under their words; pressing one calls `press`. */
-export function brackets(sentence, centres, widths, press) {
+/** Phrases as brackets beside their words; pressing one calls `press`. */
+export function brackets(sentence, line, press) {
   if (!sentence.phrases?.length) return null;
+  const { centres, extents, isUpright } = line;
   const depths = phraseLevels(sentence.phrases);
   const bracket = (phrase, i) => {
     const [label, start, end] = phrase;
-    const lefts = [start, end - 1].map((place) => centres[place] - widths[place] / 2 + 2);
-    const rights = [start, end - 1].map((place) => centres[place] + widths[place] / 2 - 2);
+    const ends = [start, end - 1].flatMap((place) =>
+      [-1, 1].map((side) => centres[place] + side * (extents[place] / 2 - 2)),
+    );
+    const [low, high] = [Math.min(...ends), Math.max(...ends)];
     return button(isolated(label), () => press(phrase), {
       class: "phrase",
       "aria-label": `phrase ${label}: ${stretch(sentence, phrase)}`,
-      style: {
-        left: `${Math.min(...lefts)}px`,
-        width: `${Math.max(...rights) - Math.min(...lefts)}px`,
-        top: `${depths[i] * 22}px`,
-      },
+      style: line.at((low + high) / 2, high - low, depths[i] * 22, 20),
     });
   };
-  const style = { height: `${(Math.max(...depths) + 1) * 22}px` };
+  const size = `${(Math.max(...depths) + 1) * 22}px`;
+  const style = isUpright ? { width: size, height: "auto" } : { width: "auto", height: size };
   const attributes = { class: "brackets", role: "group", "aria-label": "phrases", style };
   return tag("div", attributes, sentence.phrases.map(bracket));
 }

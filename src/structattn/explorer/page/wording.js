@@ -48,11 +48,12 @@ export function isEditedIn({ sentences, born }, structure) {
 }
 
 /** Where the trees come from: the data, a parser with its version, a chain of words, an edit. */
-export function sourcesOf({ boot, state }) {
+export function sourcesOf(app) {
+  const { boot, state } = app;
   const said = new Map();
   state.sentences.forEach((sentence, number) => {
     for (const [kind, fields] of Object.entries(FIELDS)) {
-      if (!sentence[fields[0]]) continue;
+      if (!sentence[fields[0]] || !app.shows(kind)) continue;
       const edited = fields.some((field) => !same(sentence[field], state.born[number]?.[field])) ? ", edited" : "";
       const source = sentence.found_by?.[kind];
       const made = { data: "the tree of the data", chain: "a chain of words" }[source] ?? `the tree by ${source}`;
