@@ -62,12 +62,9 @@ export class Explorer {
     const [title, bar, trees, answers, ranking, flips, matrices, strips, latent] = this.views;
     Object.assign(this, { trees, flips, matrices });
     const panels = tag("aside", {}, answers.element, flips.element, ranking.element);
-    const parts = [
-      ...[title, bar, trees].map(({ element }) => element),
-      this.status,
-      tag("div", { class: "columns" }, panels, matrices.large, matrices.element),
-      ...[latent, strips].map(({ element }) => element),
-    ];
+    const columns = tag("div", { class: "columns" }, panels, matrices.large, matrices.element);
+    const body = tag("div", { class: "body" }, trees.element, this.status, columns);
+    const parts = [title.element, bar.element, body, latent.element, strips.element];
     this.box = make(tag("div", { class: "explorer", onkeydown: (event) => this.key(event) }, parts));
     this.root.replaceChildren(this.box);
     const media = globalThis.matchMedia("(prefers-color-scheme: dark)");

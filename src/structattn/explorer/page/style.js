@@ -146,6 +146,13 @@ td.number{text-align:end}
 .well i{position:absolute;inset-inline:0;bottom:0;background:var(--accent);border-radius:2px}
 .well b{position:absolute;inset-inline:-3px;height:2px;background:var(--ink)}
 .latent svg{font-family:${FONT};display:block}
+.trees:has(.upright) .prompt{position:sticky;bottom:0;z-index:3;background:var(--paper);padding:4px 0}
+@container (min-width:1061px){
+  .body:has(.upright){display:grid;grid-template:auto 1fr/minmax(360px,auto) minmax(0,1fr);column-gap:18px}
+  .body:has(.upright) .trees{grid-row:1/3;max-width:560px}
+  .body:has(.upright) .columns{position:sticky;top:8px;align-self:start;grid-template-columns:280px minmax(0,1fr)}
+  .body:has(.upright) .heads{grid-column:1/-1}
+}
 @container (max-width:1060px){.columns{grid-template-columns:300px minmax(0,1fr)}.heads{grid-column:1/-1}}
 @container (max-width:760px){
   .columns{grid-template-columns:minmax(0,1fr)}

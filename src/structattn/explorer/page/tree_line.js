@@ -85,7 +85,7 @@ export class TreeLine {
       this.deep = Math.max(...widths);
       this.named = arcs.length && labels ? Math.max(...labels.map((label) => textWidth(label, 11))) + 8 : 0;
       const numbers = 46 * Math.max(readers(this.app).length, 1);
-      this.deepest = clamp(inside - this.deep - this.named - numbers - 24, 30, 300);
+      this.deepest = clamp(inside - this.deep - this.named - numbers - 24, 30, 260);
     }
     const edits = arcs.length && words.length <= MOST_TRIED ? treeEdits([sentence]) : [];
     const trees = [arcs, ...edits.map(({ sentence: edited }) => treeArcs(edited, sentence))];
