@@ -102,7 +102,8 @@ parser: $(READY_TO_RUN) $(COMPILED)  ## the English parser of the package: from 
 	$(TRAIN_PARSER) runs/gold-and-silver.conllu --config $(ENGLISH)/recipe.yaml --out runs/english
 	rm -rf $(ENGLISH)/model
 	mkdir $(ENGLISH)/model
-	cp runs/english/best/*.json runs/english/best/*.safetensors $(ENGLISH)/model  # its card is $(ENGLISH)/README.md
+	cp runs/english/best/*.json runs/english/best/*.safetensors $(ENGLISH)/model
+	$(BIN)/structattn parser splitter $(GOLD) $(ENGLISH)/model --dev $(wildcard $(EWT)/en_ewt-ud-dev.conllu*)  # its card is $(ENGLISH)/README.md
 
 bench: $(READY_TO_RUN) $(READY_FOR_PAPERS) $(COMPILED)  ## seconds and bytes, next to other libraries where `make peers` ran; records in benchmarks/results
 	$(BIN)/python -m benchmarks $(BENCH)

@@ -8,7 +8,7 @@ Parsing from Raw Text to Universal Dependencies, section 5.
 
 Each paragraph of the treebank is one text, so the parser has to find its sentences and its words.
 
-    python -m benchmarks.raw_text en_ewt-ud-dev.conllu.gz en_gum-ud-dev.conllu.gz [--parsers en]
+    python -m benchmarks.raw_text en_ewt-ud-dev.conllu.gz en_gum-ud-dev.conllu.gz [--parsers en en:rules]
 """
 
 import argparse
@@ -137,7 +137,7 @@ def list_paragraphs(sentences: Sequence[Sentence]) -> list[str]:
 def main() -> None:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("treebanks", nargs="+", type=Path)
-    options.add_argument("--parsers", nargs="+", default=["en"])
+    options.add_argument("--parsers", nargs="+", default=["en", "en:rules"])
     options.add_argument("--threads", type=int, default=1)
     selected = options.parse_args()
     torch.set_num_threads(selected.threads)

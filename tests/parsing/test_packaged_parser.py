@@ -61,11 +61,12 @@ def trained(tmp_path: Path) -> RunResult:
 
 
 def test_the_package_holds_a_small_parser_that_its_card_describes() -> None:
-    files = sorted(file.name for file in MODEL.iterdir())
-    assert files == ["characters.json", "config.json", "model.safetensors", "words.json"]
-    assert sum(file.stat().st_size for file in MODEL.iterdir()) <= 5_000_000
+    files = sorted(file.relative_to(MODEL).as_posix() for file in MODEL.rglob("*.*"))
+    of_parser = ["characters.json", "config.json", "model.safetensors", "words.json"]
+    assert files == sorted([*of_parser, "splitter/config.json", "splitter/model.safetensors"])
+    assert sum((MODEL / name).stat().st_size for name in of_parser) <= 5_000_000
     card = (MODEL.parent / "README.md").read_text(encoding="utf-8")
-    known = dict(re.findall(r"`([\w.]+)` \| `([0-9a-f]{64})`", card))
+    known = dict(re.findall(r"`([\w./]+)` \| `([0-9a-f]{64})`", card))
     assert known == {name: hashlib.sha256((MODEL / name).read_bytes()).hexdigest() for name in files}
     assert "CC BY-SA 4.0" in card
 

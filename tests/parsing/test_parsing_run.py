@@ -298,7 +298,7 @@ def test_a_killed_worker_is_one_clear_error(tmp_path: Path, monkeypatch: pytest.
 def test_unknown_parsers_are_answered_with_the_known_kinds() -> None:
     for name in ("malt:swedish", "structattn:", "parses.txt", ""):
         with pytest.raises(
-            ConfigError, match=r"known: en, spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, FILE\.conllu"
+            ConfigError, match=r"known: en, en:rules, spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, FILE\.conllu"
         ):
             sa.parse(["a"], name)
 
@@ -416,7 +416,7 @@ def test_parse_writes_what_the_reader_reads(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        (["parse", "{}/texts.txt", "--parser", "malt:x"], "unknown parser 'malt:x'; known: en, spacy:MODEL"),
+        (["parse", "{}/texts.txt", "--parser", "malt:x"], "unknown parser 'malt:x'; known: en, en:rules, spacy:MODEL"),
         (["parse", "{}/none.txt", "--parser", "{}/gold.conllu"], "none.txt: cannot read this file"),
         (["parse", "{}/texts.txt", "--text_column", "t"], "--text_column: expected a table or JSON (csv, tsv, json)"),
         (
@@ -426,7 +426,10 @@ def test_parse_writes_what_the_reader_reads(
         (["parser", "train", "{}/gold.conllu", "--out", "{}/run"], "missing --dev"),
         (["parse", "{}/texts.txt", "--out", "{}/texts.txt"], "texts.txt: expected another file than"),
         (["parse", "{}/texts.txt", "--out", "{}/a", "--brackets", "{}/./a"], "a: expected another file than"),
-        (["parser"], "expected a command after 'parser', got none; known: parser train, parser eval, parser compare\n"),
+        (
+            ["parser"],
+            "expected a command after 'parser', got none; known: parser train, parser splitter, parser eval",
+        ),
     ],
 )
 def test_mistakes_are_one_line_and_exit_code_two(

@@ -51,8 +51,8 @@ def command(
     Args:
         file: the file to parse; - reads stdin; the files of a pattern in quotes, such as "texts/*.jsonl", are parsed
             into the folder --out. s3:// and hf:// need the extra scale and their own packages.
-        parser: en, the English parser of this package; spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of
-            trees: FILE.conllu, FILE.mrg.
+        parser: en, the English parser of this package, or en:rules, which splits texts by rules; spacy:MODEL,
+            stanza:LANGUAGE, structattn:FOLDER, or a file of trees: FILE.conllu, FILE.mrg.
         out: where to write; stdout by default. For a pattern, a folder.
         format: text is one text per line, words is one sentence per line with spaces between its words, conllu keeps
             the words and comments of a treebank; csv, tsv and json are tables of documents with their labels; any other

@@ -19,8 +19,8 @@ def command(
 
     Args:
         treebank: a CoNLL-U file with gold trees.
-        parser: en, the English parser of this package; spacy:MODEL, stanza:LANGUAGE, structattn:FOLDER, or a file of
-            trees: FILE.conllu, FILE.mrg.
+        parser: en, the English parser of this package, or en:rules, which splits texts by rules; spacy:MODEL,
+            stanza:LANGUAGE, structattn:FOLDER, or a file of trees: FILE.conllu, FILE.mrg.
         num_workers: number of processes.
         batch_size: sentences per batch and process.
         hardware: where structattn:FOLDER runs, and the precision.

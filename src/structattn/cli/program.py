@@ -40,6 +40,7 @@ COMMANDS = {
     "convert": "convert treebanks and examples between Parquet, JSON lines, CoNLL-U and brackets",
     "parse": "parse raw text into CoNLL-U, by a parser of your choice",
     "parser train": "train a dependency parser of your own on a treebank",
+    "parser splitter": "teach a parser how a treebank splits raw text into sentences and words",
     "parser eval": "measure attachment scores and speed of a parser on a treebank",
     "parser compare": "compare two parsers on a treebank: significance, each relation, trees side by side",
     "describe": "describe treebanks: sizes, lengths, depth, projectivity, relations",

@@ -44,6 +44,7 @@ MODEL_KINDS: Table[FromConfig] = Table(
         "attachment": "structattn.tasks.attachment:AttachmentModel.from_config",
         "language_model": "structattn.tasks.language_model:LanguageModel.from_config",
         "parser": "structattn.parsing.tree_parser:parser_from_config",
+        "splitter": "structattn.parsing.text_splitter:splitter_from_config",
         "hydra_sequence_classification": f"{_HYDRA}SequenceClassification.from_config",
         "hydra_token_classification": f"{_HYDRA}TokenClassification.from_config",
         "hydra_question_answering": f"{_HYDRA}QuestionAnswering.from_config",

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping, Sequence
 
 from structattn.syntax import DependencyTree, Sentence
+from structattn.syntax.conllu import conllu_rows
 
 # The maximum size of a batch, padding included, in words and in pairs of words.
 _WORDS, _PAIRS = 2500, 400_000
@@ -50,6 +51,8 @@ def concatenate(sentences: Sequence[Sentence], *, metadata: Mapping[str, str] | 
     tags: list[str] = []
     heads: list[int] = []
     labels: list[str] = []
+    rows: list[tuple[str, ...]] = []
+    has_rows = any(sentence.rows for sentence in sentences)
     for sentence in sentences:
         tree = sentence.dependency
         if tree is None:
@@ -57,9 +60,12 @@ def concatenate(sentences: Sequence[Sentence], *, metadata: Mapping[str, str] | 
         heads += [head + len(words) if head else 0 for head in tree.heads]
         labels += tree.labels or ["_"] * len(tree)
         tags += sentence.tags or ["_"] * len(tree)
+        # The ids of rows count from the start of the whole.
+        for number, *columns in conllu_rows(sentence) if has_rows else ():
+            rows.append(("-".join(str(int(part) + len(words)) for part in number.split("-")), *columns))
         words += sentence.words
     has_tags = any(sentence.tags is not None for sentence in sentences) or not sentences
-    return Sentence(words, tags if has_tags else None, DependencyTree(heads, labels), metadata=metadata)
+    return Sentence(words, tags if has_tags else None, DependencyTree(heads, labels), metadata=metadata, rows=rows)
 
 
 def _stretches(sentence: Sentence, max_length: int) -> list[Sentence]:

@@ -80,7 +80,7 @@ def _to_json(sentences: Iterable[Sentence]) -> str:
         tree, phrases = sentence.dependency, sentence.constituency
         heads = None if tree is None else [tree.heads, tree.labels]
         spans = None if phrases is None else [phrases.spans, phrases.tags]
-        rows.append([sentence.words, sentence.tags, heads, spans, dict(sentence.metadata)])
+        rows.append([sentence.words, sentence.tags, heads, spans, dict(sentence.metadata), sentence.rows])
     return json.dumps(rows, ensure_ascii=False)
 
 
@@ -92,6 +92,7 @@ def _from_json(text: str) -> list[Sentence]:
             None if heads is None else DependencyTree(*heads),
             None if spans is None else ConstituencyTree(words, [tuple(span) for span in spans[0]], tags=spans[1]),
             metadata=metadata,
+            rows=rows[0] if rows else (),
         )
-        for words, tags, heads, spans, metadata in json.loads(text)
+        for words, tags, heads, spans, metadata, *rows in json.loads(text)
     ]

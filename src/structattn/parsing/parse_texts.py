@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import overload
@@ -258,9 +258,9 @@ def _complete(text: Text, sentences: Sequence[Sentence], number: int, *, whole: 
         metadata = {"newdoc id": name, **metadata}
     # A document's metadata belongs to its first sentence.
     return [
-        _with_metadata(
+        dataclasses.replace(
             sentence,
-            {
+            metadata={
                 **(metadata if index == 1 else {}),
                 "sent_id": f"{name}-{index}" if is_split else name,
                 **sentence.metadata,
@@ -280,10 +280,6 @@ def _name_text(error: StructAttnError, number: int) -> StructAttnError:
 def _plain_rows(sentence: Sentence) -> list[tuple[str, ...]]:
     """The other columns of a sentence from a treebank, without enhanced dependencies and their empty nodes."""
     return [(*row[:_DEPS], "_", *row[_DEPS + 1 :]) for row in sentence.rows if "." not in row[0]]
-
-
-def _with_metadata(sentence: Sentence, metadata: Mapping[str, str]) -> Sentence:
-    return Sentence(sentence.words, sentence.tags, sentence.dependency, sentence.constituency, metadata=metadata)
 
 
 def _start_ahead(batches: Iterator[_Batch], size: int) -> Iterator[_Batch]:

@@ -10,8 +10,9 @@ from structattn.errors import ConfigError
 from structattn.options.hardware import Hardware
 from structattn.syntax import Sentence
 
-PACKAGED: Mapping[str, Path] = {"en": Path(__file__).parent / "english" / "model"}
 DEFAULT_PARSER = "en"
+_RULES = f"{DEFAULT_PARSER}:rules"
+PACKAGED: Mapping[str, Path] = dict.fromkeys((DEFAULT_PARSER, _RULES), Path(__file__).parent / "english" / "model")
 _OURS = "structattn"
 # Libraries whose parsers can be named, and what follows the colon.
 _LIBRARIES = {"spacy": "MODEL", "stanza": "LANGUAGE"}
@@ -120,9 +121,9 @@ def load_parser(name: str, hardware: Hardware | None = None) -> Parser:
     """Load the parser that a name stands for.
 
     Args:
-        name: ``en``, the English parser of this package; ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``;
-            or a file of trees: ``FILE.conllu``, or Penn brackets as ``FILE.mrg`` or ``FILE.brackets`` (each may end in
-            ``.gz``).
+        name: ``en``, the English parser of this package, or ``en:rules``, which splits texts by rules;
+            ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``; or a file of trees: ``FILE.conllu``, or Penn
+            brackets as ``FILE.mrg`` or ``FILE.brackets`` (each may end in ``.gz``).
         hardware: where ``en`` or ``structattn:FOLDER`` runs, and the precision; the CPU if ``None``. The others have
             settings of their own.
 
@@ -167,6 +168,7 @@ def _suffix(name: str) -> str:
 # Texts are often parsed one by one.
 @functools.lru_cache(maxsize=2)
 def _load_packaged(name: str, hardware: Hardware | None) -> Parser:
+    from structattn.parsing.sentence_splitting import split_by_rules
     from structattn.parsing.tree_parser import TreeParser
 
-    return TreeParser.from_folder(PACKAGED[name], hardware, name=name)
+    return TreeParser.from_folder(PACKAGED[name], hardware, name=name, split=split_by_rules if name == _RULES else None)

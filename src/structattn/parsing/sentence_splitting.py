@@ -1,11 +1,12 @@
-"""Rule-based sentence splitting: enough for edited English and similar text, and deterministic.
+"""Rule-based splitting: enough for edited English and similar text, and deterministic.
 
-Only this library's parser uses it; spaCy and Stanza bring their own.
+Only this library's parsers without a learnt splitter use it; spaCy and Stanza bring their own.
 """
 
 import re
+from collections.abc import Sequence
 
-from structattn.syntax import split_words
+from structattn.syntax import Sentence, split_words
 
 _BLANK_LINE = re.compile(r"\n\s*\n")
 _END = re.compile(r"[.!?…]+")
@@ -41,6 +42,11 @@ def split_sentences(text: str) -> list[str]:
         if chunks:
             sentences.append(" ".join(chunks[start:]))
     return sentences
+
+
+def split_by_rules(texts: Sequence[str]) -> list[list[Sentence]]:
+    """The sentences of each text, by ``split_sentences`` and ``split_words``."""
+    return [[Sentence.from_text(text) for text in split_sentences(whole)] for whole in texts]
 
 
 def _ends_a_sentence(chunk: str) -> bool:

@@ -1,5 +1,6 @@
 """This library's parser: built from a treebank and options, read from its folder, and as a parser of raw texts."""
 
+import dataclasses
 import hashlib
 import logging
 import os
@@ -19,26 +20,33 @@ from structattn.functional.torch_state import one_thread
 from structattn.options.checking import check_choice
 from structattn.options.hardware import Hardware
 from structattn.parsing.biaffine import BiaffineScorer
-from structattn.parsing.sentence_splitting import split_sentences
+from structattn.parsing.sentence_splitting import split_by_rules
 from structattn.parsing.subword_encoder import SubwordEncoder
+from structattn.parsing.text_splitter import TextSplitter
 from structattn.parsing.treecrf import Encoder, TreeCRF
 from structattn.parsing.word_encoder import WordEncoder, character_vocabulary
 from structattn.syntax import Sentence
 
 LOGGER = logging.getLogger("structattn.parsing")
+SPLITTER = "splitter"
+"""The folder of a splitter, within that of its parser."""
+
+Split = Callable[[Sequence[str]], list[list[Sentence]]]
+"""From raw texts to the sentences of each."""
 
 # Of English newswire, reviews and fiction, 6 % of the words are unknown to the parser of the package; of Dutch, 64 %.
 _MOST_UNKNOWN, _FEWEST_WORDS = 0.4, 8
 
 
 class TreeParser:
-    """This library's parser, from a folder; raw text is split by rules (``split_sentences``, ``split_words``).
+    """This library's parser, from a folder.
 
     Args:
         model: the parser.
         version: distinguishes it from other parsers.
         hardware: where it runs, and the precision; the CPU if ``None``.
         name: name of the parser.
+        split: splits raw texts; by default the rules of ``split_sentences`` and ``split_words``.
 
     Raises:
         ConfigError: if there is no such device.
@@ -52,11 +60,18 @@ class TreeParser:
     """
 
     def __init__(
-        self, model: TreeCRF, *, version: str, hardware: Hardware | None = None, name: str = "structattn"
+        self,
+        model: TreeCRF,
+        *,
+        version: str,
+        hardware: Hardware | None = None,
+        name: str = "structattn",
+        split: Split = split_by_rules,
     ) -> None:
         self.hardware = Hardware("cpu") if hardware is None else hardware
         self.model = self.hardware.move(model.eval())
         self.name = name
+        self.split = split
         self._is_warned = False
         # Different rounding may give different trees, which a cache must not mix.
         numerics = (self.hardware.torch_device().type, self.hardware.mixed_precision)
@@ -64,7 +79,12 @@ class TreeParser:
 
     @classmethod
     def from_folder(
-        cls, folder: str | os.PathLike[str], hardware: Hardware | None = None, *, name: str = "structattn"
+        cls,
+        folder: str | os.PathLike[str],
+        hardware: Hardware | None = None,
+        *,
+        name: str = "structattn",
+        split: Split | None = None,
     ) -> "TreeParser":
         """Load a parser that ``structattn parser train`` saved.
 
@@ -72,6 +92,7 @@ class TreeParser:
             folder: folder of the run or the parser.
             hardware: where it runs, and the precision; the CPU if ``None``.
             name: name of the parser.
+            split: splits raw texts; by default the splitter in the folder, or rules if there is none.
 
         Raises:
             ParseError: if a file is missing or damaged; the message names it.
@@ -79,7 +100,10 @@ class TreeParser:
                 such device.
         """
         version = f"{structattn.__version__}+{fingerprint(folder)}"
-        return cls(read_parser(folder), version=version, hardware=hardware, name=name)
+        if split is None:
+            splitter = find_model_folder(folder) / SPLITTER
+            split = read_splitter(splitter).split if splitter.is_dir() else split_by_rules
+        return cls(read_parser(folder), version=version, hardware=hardware, name=name, split=split)
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones.
@@ -95,9 +119,10 @@ class TreeParser:
         Args:
             texts: any number of raw texts, each with any number of sentences.
         """
-        split = [[Sentence.from_text(text) for text in split_sentences(whole)] for whole in texts]
+        with one_thread():
+            split = self.split(texts)
         parsed = iter(self._parse([sentence for sentences in split for sentence in sentences]))
-        return [[next(parsed) for _ in sentences] for sentences in split]
+        return [[dataclasses.replace(next(parsed), rows=sentence.rows) for sentence in text] for text in split]
 
     def _parse(self, sentences: Sequence[Sentence]) -> list[Sentence]:
         # Rounding depends on the number of threads. With one thread, several processes give the same results as one.
@@ -179,6 +204,12 @@ def read_parser(folder: str | os.PathLike[str]) -> TreeCRF:
     """Read a parser folder, or the best parser of a run folder. The parser is in evaluation mode, on the CPU."""
     parser: TreeCRF = read_model(folder, [TreeCRF.kind])
     return parser
+
+
+def read_splitter(folder: str | os.PathLike[str]) -> TextSplitter:
+    """Read the folder of a splitter."""
+    splitter: TextSplitter = read_model(folder, [TextSplitter.kind])
+    return splitter
 
 
 def parser_from_config(config: Mapping[str, Any], folder: Path) -> TreeCRF:
