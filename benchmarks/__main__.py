@@ -65,6 +65,7 @@ PARTS: dict[str, Part] = {
     "hierarchical_accumulation": Part(
         "Hierarchical accumulation", ["--repeats", "2"], later=["--leaves", "30", "60", "120"]
     ),
+    "long_segments": Part("Long segmentations"),
     "collate": Part("Sentences to batches"),
     "readers": Part("Treebanks from disk", ["--sentences", "12544"], reads="treebank"),
     "parsers": Part("Parsers", ["--turns", "7"], reads="treebanks"),
@@ -84,7 +85,7 @@ PARTS: dict[str, Part] = {
     "explorer": Part("Edits in the explorer", ["--edits", "15"], needs="playwright"),
 }
 STRUCTURES = Part("Structured distributions")
-PEERS = ("structures", "readers")
+PEERS = ("structures", "readers", "long_segments")
 
 
 def main() -> None:

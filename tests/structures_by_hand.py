@@ -106,11 +106,11 @@ def as_many_keys(kind: type) -> Callable[..., StructuredDistribution]:
 
 
 def one_hot_rows(shape: tuple[int, ...], structures: list[list[tuple[int, ...]]]) -> Tensor:
-    """Parts of structures that are lists of indices."""
+    """How often structures that are lists of indices use each part."""
     used = torch.zeros(len(structures), *shape, dtype=torch.float64)
     for row, indices in zip(used, structures, strict=True):
         for index in indices:
-            row[index] = 1
+            row[index] += 1
     return used
 
 
@@ -138,6 +138,35 @@ def _segment_parts(length: int, n: int) -> list[Tensor]:
             before = label
         structures.append(indices)
     return [one_hot_rows((n, MAX_WIDTH, LABELS, LABELS), structures)]
+
+
+def _transitions(structures: list[list[tuple[int, int, int]]]) -> Tensor:
+    return one_hot_rows((LABELS, LABELS), [[(a[2], b[2]) for a, b in itertools.pairwise(each)] for each in structures])
+
+
+def _joined_parts(length: int, n: int) -> list[Tensor]:
+    structures = list(all_segmentations(length))
+    segments = [[(start, end - start - 1, label) for start, end, label in each] for each in structures]
+    return [one_hot_rows((n, MAX_WIDTH, LABELS), segments), _transitions(structures)]
+
+
+def _summed_parts(length: int, n: int) -> list[Tensor]:
+    structures = list(all_segmentations(length))
+    words = [
+        [(i, int(i > start), label) for start, end, label in each for i in range(start, end)] for each in structures
+    ]
+    widths = [[(end - start - 1, label) for start, end, label in each] for each in structures]
+    return [one_hot_rows((n, 2, LABELS), words), _transitions(structures), one_hot_rows((MAX_WIDTH, LABELS), widths)]
+
+
+def _summed(
+    scores: Tensor, transition: Tensor, duration: Tensor, lengths: Tensor | None = None, **options: bool | None
+) -> SemiMarkovCRF:
+    return SemiMarkovCRF(scores, lengths, transition=transition, duration=duration, **options)
+
+
+def _joined(scores: Tensor, transition: Tensor, lengths: Tensor | None = None, **options: bool | None) -> SemiMarkovCRF:
+    return SemiMarkovCRF(scores, lengths, transition=transition, **options)
 
 
 def _tree_parts(length: int, n: int, **options: bool) -> list[Tensor]:
@@ -227,6 +256,23 @@ def _labelled_chain_parts(length: int, n: int) -> list[Tensor]:
     return [_with_labels(states), edges.repeat_interleave(LABELS**length, 0)]
 
 
+def _labelled_segments(scores: Tensor, transition: Tensor, lengths: Tensor | None = None, **options: bool) -> Labelled:
+    return Labelled(SemiMarkovCRF, scores, lengths, transition=transition, **options)
+
+
+def _labelled_segment_parts(length: int, n: int) -> list[Tensor]:
+    segments, transitions = _joined_parts(length, n)
+    repeats = LABELS ** segments.flatten(1).sum(1).long()
+    return [_with_labels(segments), transitions.repeat_interleave(repeats, 0)]
+
+
+def _labelled_segment_count(n: int) -> int:
+    counts = [1]
+    for end in range(1, n + 1):
+        counts.append(LABELS * LABELS * sum(counts[max(end - MAX_WIDTH, 0) : end]))
+    return counts[n]
+
+
 def _fibonacci(n: int) -> int:
     first, second = 0, 1
     for _ in range(n):
@@ -271,6 +317,22 @@ FAMILIES = [
         SemiMarkovCRF,
         _segment_parts,
         _segment_count,
+    ),
+    Family(
+        "segments and transitions",
+        lambda n: [(n, MAX_WIDTH, LABELS), (LABELS, LABELS)],
+        _joined,
+        _joined_parts,
+        _segment_count,
+        shared=(1,),
+    ),
+    Family(
+        "segments as sums",
+        lambda n: [(n, 2, LABELS), (LABELS, LABELS), (MAX_WIDTH, LABELS)],
+        _summed,
+        _summed_parts,
+        _segment_count,
+        shared=(1, 2),
     ),
     _dependency(
         "projective",
@@ -351,6 +413,15 @@ LABELLED = [
         _labelled_chain_parts,
         lambda n: (STATES * LABELS) ** n,
         {"family": "LinearChainCRF"},
+        shared=(1,),
+    ),
+    Family(
+        "segments and transitions, with labels",
+        lambda n: [(n, MAX_WIDTH, LABELS, LABELS), (LABELS, LABELS)],
+        _labelled_segments,
+        _labelled_segment_parts,
+        _labelled_segment_count,
+        {"family": "SemiMarkovCRF"},
         shared=(1,),
     ),
 ]

@@ -1,6 +1,7 @@
 """Hard numbers and known faults: huge and forbidden scores, long sentences, small types, and what others got wrong."""
 
 import math
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from decimal import Decimal, localcontext
@@ -102,7 +103,7 @@ def test_small_entropies_are_exact(family: Family, spread: float, path: str) -> 
         # Compiled, marginals of all trees are differences. An alignment may lose a probable match without an improbable
         # one in its place, and probabilities near one are rounded.
         if ("spanning" not in family.name or path == "plain torch") and "alignment" not in family.name:
-            assert exact / 4 <= Decimal(found) <= 4 * exact
+            assert exact / 4 <= Decimal(found) <= 4 * exact or (found == 0 and exact < Decimal(sys.float_info.min))
 
 
 @every_family

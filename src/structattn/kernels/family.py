@@ -250,10 +250,13 @@ class Family:
         """The plain-torch program: log-partition, and the marginals or their derivative along all directions."""
         each = self.each(scores)
         prepared, constant = self._prepare(scores, lengths, sizes)
-        log_partition, parts = self.program(make_dual(prepared, *directions), lengths, sizes)
-        dtype = scores[0].dtype
+        # Derivatives are linear in each direction; sums of large ones may be beyond a double.
+        units = [_power_near(direction) for direction in directions]
+        scaled = [direction / unit for direction, unit in zip(directions, units, strict=True)]
+        log_partition, parts = self.program(make_dual(prepared, *scaled), lengths, sizes)
+        dtype, part = scores[0].dtype, math.prod(units, start=parts[-1])
         results = [
-            piece.to(dtype, memory_format=torch.contiguous_format, copy=True) for piece in self._split(parts[-1], each)
+            piece.to(dtype, memory_format=torch.contiguous_format, copy=True) for piece in self._split(part, each)
         ]
         return (log_partition[0] + constant).to(dtype), results
 
@@ -278,6 +281,12 @@ class Family:
 
     def _rows(self, scores: Scores, rows: Tensor) -> list[Tensor]:
         return [array if shared else array[rows] for array, shared in zip(scores, self.is_shared(scores), strict=True)]
+
+
+def _power_near(vectors: Tensor) -> Tensor:
+    """For each row, a power of two near its largest number."""
+    size = vectors.abs().amax(1, keepdim=True) if vectors.shape[1] else vectors.new_zeros(len(vectors), 1)
+    return torch.ldexp(torch.ones_like(size), size.frexp().exponent.clamp(-1000, 1000))
 
 
 def gap(parts: Sequence[Tensor], log_partition: Tensor, values: Sequence[Tensor], axes: Axes) -> Tensor:

@@ -19,7 +19,7 @@ from structattn.kernels.programs import are_allowed
 
 _LOGGER = logging.getLogger("structattn")
 # Equal to `structattn_version` of library.cpp, so that an old library is not called through a new interface.
-_VERSION = 4
+_VERSION = 5
 
 
 @dataclass(frozen=True)

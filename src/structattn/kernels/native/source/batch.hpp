@@ -61,6 +61,13 @@ struct Expected {
   }
 };
 
+// An array of a batch, and how far apart its sentences are; null if it is not given, or not wanted.
+template <class T>
+struct Rows {
+  T* data;
+  int64_t step;
+};
+
 // How many structures of each sentence are selected; then parts are `(count, batch, parts)`. The k best have values
 // `(count, batch)`, samples the random streams of their sentences.
 template <class T>

@@ -5,13 +5,6 @@
 
 namespace structattn {
 
-// An array of a batch, and how far apart its sentences are; null if it is not given, or not wanted.
-template <class T>
-struct Rows {
-  T* data;
-  int64_t step;
-};
-
 // Scores of a sentence are unaries `[word, state]` and matrices `[from, to]` of transitions, one for all steps or one for
 // each. Vectors, for `hvp`, and parts are laid out alike. Without a vector of the transitions it is zero.
 template <class T>

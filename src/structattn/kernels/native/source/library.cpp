@@ -52,7 +52,7 @@ void prefer_large_pages(void* memory, int64_t bytes) {
 extern "C" {
 
 // Changes when a signature does; compared by the loader.
-int structattn_version() { return 4; }
+int structattn_version() { return 5; }
 
 // Whether this processor can run the library that was compiled for AVX2.
 int structattn_has_avx2() {
