@@ -65,7 +65,7 @@ PARTS: dict[str, Part] = {
     "hierarchical_accumulation": Part(
         "Hierarchical accumulation", ["--repeats", "2"], later=["--leaves", "30", "60", "120"]
     ),
-    "long_segments": Part("Long segmentations"),
+    "long_segments": Part("Long segmentations", ["--repeats", "2"]),
     "collate": Part("Sentences to batches"),
     "readers": Part("Treebanks from disk", ["--sentences", "12544"], reads="treebank"),
     "parsers": Part("Parsers", ["--turns", "7"], reads="treebanks"),
