@@ -31,16 +31,27 @@ PLAIN = ("DET", "NOUN", "VERB")
 
 
 def model_of(
-    labels: tuple[str, ...] = BIO, encoder: str = "bilstm", *, scheme: TagScheme | None = None, **config: object
+    labels: tuple[str, ...] = BIO,
+    encoder: str = "bilstm",
+    *,
+    scheme: TagScheme | None = None,
+    longest: int = 3,
+    **config: object,
 ) -> TaggingModel:
     torch.manual_seed(3)
     built = build(encoder, vocab_size=len(VOCABULARY), dim=24 if encoder == "tree_transformer" else 12).double()
     classifier = ClassifierConfig(**config)  # type: ignore[arg-type]
     model = TaggingModel(
-        built, get_task("span_tagging"), labels, vocabulary=VOCABULARY, classifier=classifier, scheme=scheme
+        built,
+        get_task("span_tagging"),
+        labels,
+        vocabulary=VOCABULARY,
+        classifier=classifier,
+        scheme=scheme,
+        longest=longest,
     ).double()
-    if model.chain.transition is not None:
-        torch.nn.init.normal_(model.chain.transition)
+    for parameter in model.chain.parameters():
+        torch.nn.init.normal_(parameter)
     return model.eval()
 
 
@@ -104,6 +115,41 @@ def test_the_likelihoods_of_all_possible_tags_sum_to_one(scheme: TagScheme | Non
     answer = model.predict([text])[0]
     assert answer.text == " ".join(every[int(values.argmax())])
     assert answer.log_probability == pytest.approx(values.max().log().item())
+
+
+@pytest.mark.parametrize("scheme", [TagScheme("IOB2"), TagScheme("IOB2", "suffix")], ids=str)
+@pytest.mark.parametrize(("text", "longest"), [("a", 1), ("a dog barks", 3), ("a dog barks", 2)])
+def test_the_likelihoods_of_all_segments_sum_to_one(scheme: TagScheme, text: str, longest: int) -> None:
+    labels = SCHEMES[scheme]
+    model = model_of(labels, scheme=scheme, tags="segments", longest=longest)
+    every = [
+        encode(spans, len(text.split()), scheme)
+        for spans in list_spans(len(text.split()))
+        if all(end - start <= longest for start, end, _ in spans)
+    ]
+    values = model(model.collate([Example(text, " ".join(tags)) for tags in every])).exp()
+    assert values.sum().item() == pytest.approx(1)
+    answer = model.predict([text])[0]
+    assert answer.text == " ".join(every[int(values.argmax())])
+    assert answer.log_probability == pytest.approx(values.max().log().item())
+    longer = encode([(0, 3, "a")], 3, scheme)
+    assert model.collate([Example("a dog barks", " ".join(longer))]).num_labelled == int(longest == 3)
+
+
+def test_segments_without_learnt_scores_are_the_chain_without_them() -> None:
+    text, tags = "a dog barks loudly", "B-a I-a B-b O"
+    segments, chain = (model_of(scheme=TagScheme("IOB2"), tags=kind, longest=4) for kind in ("segments", "chain"))
+    for parameter in (*segments.chain.parameters(), *chain.chain.parameters()):
+        torch.nn.init.zeros_(parameter)
+    likelihoods = [model(model.collate([Example(text, tags)])) for model in (segments, chain)]
+    torch.testing.assert_close(*likelihoods)
+
+
+@pytest.mark.parametrize("scheme", [TagScheme("IOBES"), TagScheme("IOB1"), None], ids=str)
+def test_segments_are_of_one_scheme(scheme: TagScheme | None) -> None:
+    labels = PLAIN if scheme is None else SCHEMES[scheme]
+    with pytest.raises(ConfigError, match=r"classifier.tags segments: expected tags of spans in IOB2.* use .* chain"):
+        model_of(labels, scheme=scheme, tags="segments")
 
 
 def test_independent_tags_are_a_softmax_for_each_word() -> None:
@@ -392,7 +438,7 @@ def test_pooling_is_not_shown_of_a_model_that_answers_without() -> None:
     assert look(model, sentence).maps == ()
 
 
-@pytest.mark.parametrize("tags", ["chain", "independent"])
+@pytest.mark.parametrize("tags", ["chain", "segments", "independent"])
 def test_names_are_learnt_saved_and_found_again(
     tags: str, corpus: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -78,7 +78,8 @@ class ClassifierConfig:
             ``product_signed``.
         output_bias: whether the last layer has a bias.
         label_smoothing: share of the target probability spread over all classes.
-        tags: for taggers: ``chain``, a linear-chain CRF (if ``None``), or ``independent``, a softmax per word.
+        tags: for taggers: ``chain``, a linear-chain CRF (if ``None``); ``segments``, a semi-Markov CRF over spans in
+            IOB2, with a learnt score of their widths; or ``independent``, a softmax per word.
     """
 
     hidden: int | None = None
@@ -87,7 +88,7 @@ class ClassifierConfig:
     combine: str | None = None
     output_bias: bool = True
     label_smoothing: float = 0.0
-    tags: Literal["chain", "independent"] | None = None
+    tags: Literal["chain", "segments", "independent"] | None = None
 
     def __post_init__(self) -> None:
         check_fields(self, "classifier")

@@ -7,7 +7,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor, nn
 
 from structattn.data.span_tags import TagScheme, list_pairs, recognise_scheme
-from structattn.distributions import LinearChainCRF
+from structattn.distributions import LinearChainCRF, StructuredDistribution
 from structattn.errors import ConfigError
 from structattn.functional.torch_state import full_precision
 from structattn.tasks.answer_config import ACTIVATIONS, ClassifierConfig
@@ -136,7 +136,7 @@ class TagChain(nn.Module):
     def __init__(self, labels: Sequence[str], *, independent: bool = False, scheme: TagScheme | None = None) -> None:
         super().__init__()
         self.labels = tuple(labels)
-        self.scheme = None if independent else _find_constraint(self.labels, scheme)
+        self.scheme = None if independent else find_constraint(self.labels, scheme)
         self.transition = None if independent else nn.Parameter(torch.zeros(len(self.labels), len(self.labels)))
         # The first row is the start of a sentence, and the last column its end.
         allowed = [[self._may_follow(left, right) for right in (*self.labels, None)] for left in (None, *self.labels)]
@@ -147,7 +147,6 @@ class TagChain(nn.Module):
             for index, tag in enumerate(self.labels)
             if self._may_follow(None, tag) and self._may_follow(tag, tag) and self._may_follow(tag, None)
         )
-        self._indices = {label: index for index, label in enumerate(self.labels)}
 
     def forward(self, scores: Float[Tensor, "batch word tag"], lengths: Int[Tensor, " batch"]) -> LinearChainCRF:
         """The distribution over the tags of each sentence."""
@@ -162,25 +161,40 @@ class TagChain(nn.Module):
 
     def classes(self, tags: Sequence[str]) -> list[int] | None:
         """The index of each tag, ``None`` if one is unknown; ``ValueError`` for tags in an impossible order."""
-        if not set(tags) <= set(self._indices):
-            return None
-        for left, right in list_pairs(tags):
-            if not self._may_follow(left, right):
-                position = f"{right} at the start" if left is None else f"{right or 'the end'} after {left}"
-                hint = "mend the tags, or take --classifier.tags independent"
-                raise ValueError(f"{position}, which {self.scheme} do not have: {hint}")
-        return [self._indices[tag] for tag in tags]
+        return find_classes(self.labels, self.scheme, tags)
+
+    def log_prob(self, chain: StructuredDistribution, tags: Int[Tensor, "batch word"]) -> Float[Tensor, " batch"]:
+        """The log-probability of tags."""
+        return chain.log_prob(chain.from_structure(tags))
 
     def texts(self, parts: Float[Tensor, "batch word tag"], lengths: Int[Tensor, " batch"]) -> list[str]:
         """Sequences of tags as texts, separated by spaces."""
         rows = zip(parts.argmax(-1).tolist(), lengths.tolist(), strict=True)
         return [" ".join(self.labels[tag] for tag in tags[:length]) for tags, length in rows]
 
+    @property
+    def config(self) -> dict[str, int]:
+        """What a model folder keeps of it, besides its tags."""
+        return {}
+
     def _may_follow(self, left: str | None, right: str | None) -> bool:
         return self.scheme is None or self.scheme.may_follow(left, right)
 
 
-def _find_constraint(labels: Sequence[str], scheme: TagScheme | None) -> TagScheme | None:
+def find_classes(labels: Sequence[str], scheme: TagScheme | None, tags: Sequence[str]) -> list[int] | None:
+    """The index of each tag, ``None`` if one is unknown; ``ValueError`` for tags in an order that a scheme lacks."""
+    indices = {label: index for index, label in enumerate(labels)}
+    if not set(tags) <= indices.keys():
+        return None
+    for left, right in list_pairs(tags):
+        if scheme is not None and not scheme.may_follow(left, right):
+            position = f"{right} at the start" if left is None else f"{right or 'the end'} after {left}"
+            hint = "mend the tags, or take --classifier.tags independent"
+            raise ValueError(f"{position}, which {scheme} do not have: {hint}")
+    return [indices[tag] for tag in tags]
+
+
+def find_constraint(labels: Sequence[str], scheme: TagScheme | None) -> TagScheme | None:
     """The scheme of tags that mark spans; none for other tags, or if a sentence of one word could have no tag."""
     try:
         scheme = recognise_scheme(labels) if scheme is None else scheme

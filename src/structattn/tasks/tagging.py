@@ -1,4 +1,4 @@
-"""``TaggingModel``: predicts a tag for each word from an encoder's states, independently or as a linear chain.
+"""``TaggingModel``: predicts a tag for each word from an encoder's states, independently, as a chain or as segments.
 
 The tags of an example are its label, separated by spaces.
 
@@ -19,7 +19,7 @@ from torch import Tensor
 from structattn.data import Example, PhraseTrees, SentenceBatch, Vocabulary, collate
 from structattn.data.model_folder import VOCABULARY, read_vocabulary, write_vocabulary
 from structattn.data.span_tags import TagScheme, list_pairs, recognise_scheme
-from structattn.distributions import LinearChainCRF
+from structattn.distributions import LinearChainCRF, SemiMarkovCRF
 from structattn.encoders import SentenceEncoder
 from structattn.encoders.build import build_from_config
 from structattn.encoders.text_node import with_word_states
@@ -36,6 +36,7 @@ from structattn.tasks.answering import (
     text_predictions,
 )
 from structattn.tasks.classifier import Classifier, TagChain
+from structattn.tasks.tag_segments import TagSegments
 from structattn.tasks.task import Task
 from structattn.tasks.task_batch import check_batch, check_labels_unread, naming_examples
 from structattn.tasks.task_model import ModelConfig, TaskModel
@@ -68,7 +69,8 @@ class TagBatch:
 
 
 class TaggingModel(TaskModel):
-    """``p(tags | sentence)``: a ``TagChain`` of ``classifier(states)``, where an encoder gives the states of words.
+    """``p(tags | sentence)``: a ``TagChain``, or ``TagSegments``, of ``classifier(states)``, where an encoder gives the
+    states of words.
 
     The loss is ``-sum log p(tags | sentence) / sum of words``, and the answer is the best sequence of tags.
 
@@ -82,6 +84,7 @@ class TaggingModel(TaskModel):
         trees: the phrase trees that sentences get before they are encoded; their own if ``None``.
         scheme: how tags mark spans, which decides what may follow what; as the tags say if ``None``. IOB1 has the tags
             of IOB2.
+        longest: the number of words of the longest span that segments may have.
 
     Raises:
         ConfigError: for fewer than two tags, or a classifier with options for sentences only.
@@ -112,6 +115,7 @@ class TaggingModel(TaskModel):
         classifier: ClassifierConfig | None = None,
         trees: PhraseTrees | None = None,
         scheme: TagScheme | None = None,
+        longest: int = 1,
     ) -> None:
         super().__init__()
         classifier = ClassifierConfig() if classifier is None else classifier
@@ -129,7 +133,11 @@ class TaggingModel(TaskModel):
         self.classifier = Classifier.from_config(
             classifier, encoder.state_dim, len(self.labels), hidden=task.classifier_hidden
         )
-        self.chain = TagChain(self.labels, independent=classifier.tags == "independent", scheme=scheme)
+        self.chain: TagChain | TagSegments = (
+            TagSegments(self.labels, scheme=scheme, longest=longest)
+            if classifier.tags == "segments"
+            else TagChain(self.labels, independent=classifier.tags == "independent", scheme=scheme)
+        )
 
     @classmethod
     def from_examples(
@@ -143,7 +151,7 @@ class TaggingModel(TaskModel):
         vocabulary = config.vocabulary_of(examples if sentences is None else sentences)
         labels = _collect_tags(task, examples)
         check_labels_unread(task, labels, vocabulary, config.options)
-        encoder = config.build_encoder(vocabulary)
+        encoder, scheme = config.build_encoder(vocabulary), _find_scheme(task, labels, examples)
         model = cls(
             encoder,
             task,
@@ -151,7 +159,8 @@ class TaggingModel(TaskModel):
             vocabulary=vocabulary,
             classifier=config.classifier_with_dropout,
             trees=config.trees,
-            scheme=_find_scheme(task, labels, examples),
+            scheme=scheme,
+            longest=_longest_span(scheme, examples),
         )
         try:
             for index, example in enumerate(examples):
@@ -171,6 +180,7 @@ class TaggingModel(TaskModel):
             classifier=ClassifierConfig(**config["classifier"]),
             trees=PhraseTrees(**config["trees"]),
             scheme=None if config["tag_scheme"] is None else TagScheme(**config["tag_scheme"]),
+            longest=config.get("longest_span", 1),
         )
 
     @property
@@ -183,6 +193,7 @@ class TaggingModel(TaskModel):
             "classifier": dataclasses.asdict(self.classifier_config),
             "trees": dataclasses.asdict(self.trees),
             "tag_scheme": None if self.chain.scheme is None else dataclasses.asdict(self.chain.scheme),
+            **self.chain.config,
         }
 
     def write_files(self, folder: Path) -> dict[str, Any]:
@@ -190,8 +201,8 @@ class TaggingModel(TaskModel):
         write_vocabulary(self.vocabulary, folder / VOCABULARY)
         return {**self.config, **self.encoder.write_files(folder)}
 
-    def distribution(self, batch: TagBatch) -> LinearChainCRF:
-        """The distribution over the tags of each sentence.
+    def distribution(self, batch: TagBatch) -> LinearChainCRF | SemiMarkovCRF:
+        """The distribution over the tags of each sentence, or over its segments.
 
         Raises:
             MissingStructure: if a sentence lacks a tree that the encoder needs; the message names the example.
@@ -199,7 +210,9 @@ class TaggingModel(TaskModel):
         with naming_examples([f"example {name!r}" for name in batch.ids]):
             states = self.encoder(batch.sentences).states
         # Some encoders have states of phrases, too, after those of the words.
-        tags: LinearChainCRF = self.chain(self.classifier(states[:, : batch.tags.shape[1]]), batch.sentences.lengths)
+        tags: LinearChainCRF | SemiMarkovCRF = self.chain(
+            self.classifier(states[:, : batch.tags.shape[1]]), batch.sentences.lengths
+        )
         return tags
 
     def forward(self, batch: TagBatch) -> Float[Tensor, " batch"]:
@@ -209,8 +222,7 @@ class TaggingModel(TaskModel):
             MissingStructure: as ``distribution``.
         """
         check_batch(batch, TagBatch)
-        tags = self.distribution(batch)
-        return tags.log_prob(tags.from_structure(batch.tags))
+        return self.chain.log_prob(self.distribution(batch), batch.tags)
 
     def loss_of(self, scores: Float[Tensor, " batch"], batch: TagBatch) -> Float[Tensor, ""]:
         """Minus the weighted log-likelihood of all tags, divided by the weighted number of words.
@@ -300,6 +312,12 @@ def _find_scheme(task: Task, labels: Sequence[str], examples: Sequence[Example])
         if "span_f1" in task.metrics:
             raise ConfigError(f"task {task.name!r}: {error}") from None
         return None
+
+
+def _longest_span(scheme: TagScheme | None, examples: Sequence[Example]) -> int:
+    tags = [] if scheme is None else [str(example.label).split() for example in examples]
+    spans = (span for sequence in tags for span in scheme.find_spans(sequence)) if scheme is not None else ()
+    return max((end - start for start, end, _ in spans), default=1)
 
 
 def _collect_tags(task: Task, examples: Sequence[Example]) -> tuple[str, ...]:
