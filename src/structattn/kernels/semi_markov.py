@@ -67,11 +67,9 @@ def joined_chart(num_words: int, max_width: int, num_states: int) -> Chart:
 
 @lru_cache(maxsize=64)
 def summed_chart(num_words: int, max_width: int, num_states: int) -> Chart:
-    """Rules over open segments as well; the scores are those of words, of transitions, of widths.
-
-    ``open[t,0,c] = begin[t,c] word[t,0,c]``; ``open[t,k,c] = open[t-1,k-1,c] word[t,1,c]``;
-    ``end[t+1,c] = plus_k open[t,k,c] width[k,c]``.
-    """
+    """Rules over open segments as well; the scores are those of words, of transitions, of widths."""
+    # open[t,0,c] = begin[t,c] word[t,0,c]; open[t,k,c] = open[t-1,k-1,c] word[t,1,c];
+    # end[t+1,c] = plus_k open[t,k,c] width[k,c]
     n, c = num_words, num_states
     transitions = n * 2 * c
     durations = transitions + c * c
