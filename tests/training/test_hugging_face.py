@@ -118,6 +118,41 @@ def test_an_auto_class_names_the_configuration_that_is_none(key: str, value: obj
         AutoModelForSequenceClassification.from_pretrained(tmp_path)
 
 
+SETTINGS = (
+    *("attn_implementation", "_attn_implementation", "experts_implementation", "transformers_weights", "dtype"),
+    *("torch_dtype", "quantization_config", "num_labels", "id2label", "label2id"),
+)
+
+
+@pytest.mark.parametrize("key", SETTINGS)
+def test_settings_of_transformers_in_a_folder_are_not_read(key: str, tmp_path: Path) -> None:
+    model = small()
+    model.save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    content = json.loads(file.read_text(encoding="utf-8"))
+    for value in (3, True, 10**12, "x", "user/kernel", [3], {"x": 1}):  # 10**12 labels would fill the memory
+        file.write_text(json.dumps({**content, key: value}), encoding="utf-8")
+        again = AutoModelForSequenceClassification.from_pretrained(tmp_path)
+        assert torch.equal(again(input_ids=IDS).logits, model(input_ids=IDS).logits)
+        assert again.config.num_labels == 2
+
+
+@pytest.mark.parametrize("change", ["{", "3", "\xe9", {"model_type": 3}, {"model_type": "x"}, {"auto_map": 3}])
+def test_what_transformers_refuses_first_reaches_no_code_of_ours(change: str | dict[str, Any], tmp_path: Path) -> None:
+    small().save_pretrained(tmp_path)
+    file = tmp_path / "config.json"
+    is_text = isinstance(change, str)
+    text = change if is_text else json.dumps({**json.loads(file.read_text(encoding="utf-8")), **change})
+    file.write_text(text, encoding="latin-1")
+    with pytest.raises((OSError, ValueError, TypeError)) as caught:
+        AutoModelForSequenceClassification.from_pretrained(tmp_path)
+    files = [str(frame.path) for frame in caught.traceback[1:]]
+    assert not any(Path(sa.__file__).parent in Path(name).parents for name in files)
+    if "auto_map" not in change:
+        with pytest.raises(StructAttnError, match=r"config\.json"):
+            sa.load(tmp_path)
+
+
 def test_auto_classes_load_a_model_and_a_pipeline_names_the_call_that_answers_texts(tmp_path: Path) -> None:
     encoder = sa.encoders.build("emb_s2t", vocab_size=4, dim=4)
     vocabulary = sa.Vocabulary(["dull", "fine"])

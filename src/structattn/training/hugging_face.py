@@ -5,6 +5,7 @@ folders of sentence models; nothing else registers them. Needs the extra ``train
 concrete classes, ``PreTrainedModel`` and its configuration, as transformers requires.
 """
 
+import inspect
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -79,15 +80,19 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
     def from_dict(cls, config_dict: dict[str, Any], **kwargs: Any) -> Any:
         """As in transformers; the configuration counts as read, so it is not trusted.
 
+        Only the arguments of this class are read: a setting of transformers may name code or files to be loaded.
+
         Raises:
-            ParseError: if it is damaged, as far as transformers leaves that to this class.
+            ParseError: if it is damaged. Where it is no JSON object, ``model_type`` is another one or ``auto_map`` no
+                mapping, an ``Auto`` class raises an error of transformers before any code of this library runs.
             ConfigError: if it is of another kind or version of model.
         """
         folder = kwargs.get("name_or_path") or config_dict.get("_name_or_path") or ""
         if (file := Path(folder) / MODEL.config).is_file():
             read_model_config(folder, (SentenceModel.kind,), trust_code=True)
         with naming_description(file, "a configuration"):
-            made = super().from_dict(config_dict, **kwargs)
+            known = inspect.signature(cls).parameters
+            made = super().from_dict({name: config_dict[name] for name in known if name in config_dict}, **kwargs)
         (made[0] if isinstance(made, tuple) else made)._was_read = True
         return made
 
