@@ -239,3 +239,10 @@ def test_a_file_of_another_kind_is_one_fault(start: bytes) -> None:
     with collecting_faults() as faults, pytest.raises(ParseError, match="this is"):
         list(read_examples(io.BytesIO(start + b"\n\xe9\n\xe9\n"), "text"))
     assert not faults
+
+
+@pytest.mark.parametrize("format", FORMATS)
+def test_where_every_item_is_bad_the_faults_say_so(format: str) -> None:
+    with collecting_faults() as faults:
+        assert not read(format, [FORMATS[format][3][0][0]])
+    assert len(faults) == 1

@@ -426,3 +426,25 @@ def test_what_an_example_says_wins_over_its_metadata(tmp_path: Path) -> None:
         assert (back.label, back.id) == expected
     write_examples(tmp_path / "a.conllu", [sa.Example((once, once), "same", id="p")])
     assert [one.metadata["sent_id"] for one in sa.read_conllu(tmp_path / "a.conllu")] == ["p-1", "p-2"]
+
+
+@pytest.mark.parametrize("column", ["starts", "ends", "heads", "part"])
+def test_null_in_a_column_of_numbers_is_named(column: str, tmp_path: Path) -> None:
+    rows = [row for example in EXAMPLES.values() for row in make_rows(example)]
+    row = next(row for row in rows if row["heads"] is not None)
+    null = None if column == "part" else [None, *row[column][1:]]
+    parquet.write_table(arrow.Table.from_pylist([{**row, column: null}], schema=make_schema()), tmp_path / "a.parquet")
+    if column == "part":  # as where it is missing in JSON
+        streamed = StreamedExamples([str(tmp_path / "a.parquet")])
+        assert list(sa.read_examples(tmp_path / "a.parquet")) == list(streamed)
+        return
+    for read in (sa.read_examples, read_arrays):
+        with pytest.raises(ParseError, match="expected"):
+            list(read(tmp_path / "a.parquet"))
+
+
+def test_null_in_a_line_of_conllu_is_named(tmp_path: Path) -> None:
+    (row,) = make_rows(sa.Example(sa.Sentence(["a"])))
+    rows = [{**row, "lines": [{"row": 0, "line": None}]}]
+    with pytest.raises(ParseError, match=r"^a: row 1: expected a sentence"):
+        list(make_examples(rows, "a"))

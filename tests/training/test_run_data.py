@@ -174,3 +174,20 @@ def test_a_format_is_that_of_files_which_end_alike(home: Path, tmp_path: Path) -
     assert len(sa.evaluate(run, tmp_path / "test.bars").gold) == len(sa.predict(run, tmp_path / "test.bars")) == 18
     assert inherit_data_config(run, tmp_path / "other.txt").format is None
     assert inherit_data_config(run, tmp_path / "test.bars", format="csv").format == "csv"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.conllu", "1\tfine\t_\t_\t_\t_\t_\t_\t_\t_\n\n"),
+        ("a.mrg", "(S (JJ fine) (NN day))\n"),
+        ("a.txt", "a fine day\n"),
+        ("labelled.txt", "good a fine day\n"),
+    ],
+)
+def test_columns_are_not_those_of_formats_without_any(name: str, text: str, home: Path, tmp_path: Path) -> None:
+    (tmp_path / name).write_text(text, encoding="utf-8")
+    run = home / "run"
+    assert len(sa.predict(run, tmp_path / name)) == 1
+    assert inherit_data_config(run, tmp_path / name).columns == {}
+    assert inherit_data_config(run, tmp_path / name, text_column="x").columns == {"text_column": "x"}

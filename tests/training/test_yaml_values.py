@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 import yaml
 
+from structattn.cli import train_command
+from structattn.cli.arguments import parse
 from structattn.errors import ConfigError, StructAttnError
 from structattn.files.json_yaml import read_yaml
 from structattn.training.plan import plan_run
@@ -128,3 +130,23 @@ def test_deep_values_end_at_the_first_level_too_many(
     with pytest.raises(ConfigError, match="nested too deeply"):
         read_yaml(file)
     assert len(opened) <= 101
+
+
+@pytest.mark.parametrize(
+    ("option", "content", "message"),
+    [
+        ("--config", "optimization: {epochs: }", "optimization.epochs: expected int, got null"),
+        ("--config", "optimization: {weight_decay: .inf}", "optimization.weight_decay: expected at least 0"),
+        ("--config", "seed: x", "seed: expected int"),
+        ("--optimization", "epochs: -3", "optimization.epochs: expected at least 1, got -3"),
+    ],
+)
+def test_the_command_line_names_the_file(option: str, content: str, message: str, tmp_path: Path) -> None:
+    file = tmp_path / "x.yaml"
+    file.write_text(content, encoding="utf-8")
+    words = ["--task", "trec", "--encoder", "disan", "--data.train", "x", option, str(file)]
+    with pytest.raises(ConfigError, match=f"^{file}: {message}"):
+        parse(train_command.command, words, name="train")
+    name = message.partition(":")[0]
+    with pytest.raises(ConfigError, match=f"^--{name}: expected"):
+        parse(train_command.command, [*words, f"--{name}", "x"], name="train")

@@ -5,6 +5,7 @@ repeats, groups among the options of an encoder, files that are checked before t
 mistake.
 """
 
+import contextlib
 import dataclasses
 import difflib
 import inspect
@@ -81,19 +82,32 @@ def parse(command: Command, arguments: Sequence[str], *, name: str) -> dict[str,
     """
     signature = Signature(command, name)
     parser = _make_parser(signature)
-    with tempfile.TemporaryDirectory() as folder:
+    origins: dict[str, str] = {}
+    with tempfile.TemporaryDirectory() as folder, _naming_file(origins):
         expand = getattr(sys.modules[command.__module__], "expand", list)
-        words = list(_checked_words(expand(list(map(_underscored, arguments))), signature, Path(folder)))
+        words = list(_checked_words(expand(list(map(_underscored, arguments))), signature, Path(folder), origins))
         try:
             values = _parse_words(parser, words, signature)
         except SystemExit:  # help and --print_config print and exit with success
             return None
         except ArgumentError as error:
             raise _see_help(_in_one_sentence(str(error), signature), signature) from None
-    result = {name: values[name] for name in inspect.signature(command).parameters if name in signature.types}
-    for name, kind in signature.configurations.items():
-        result[name] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
+        result = {name: values[name] for name in inspect.signature(command).parameters if name in signature.types}
+        for name, kind in signature.configurations.items():
+            result[name] = kind(**{field.name: values[field.name] for field in dataclasses.fields(kind)})
     return result
+
+
+@contextlib.contextmanager
+def _naming_file(origins: Mapping[str, str]) -> Iterator[None]:
+    """Put the file that an option comes from before an error that begins with its name."""
+    try:
+        yield
+    except ConfigError as error:
+        option = re.match(r"(?:--)?([\w.]+): ", str(error))
+        if option is None or option[1] not in origins:
+            raise
+        raise ConfigError(f"{origins[option[1]]}: {str(error).removeprefix('--')}") from None
 
 
 def _make_parser(signature: Signature) -> Any:
@@ -165,8 +179,11 @@ def _parameter_helps(command: Command) -> dict[str, str]:
     return {name: " ".join(text.split()) for name, text in entries}
 
 
-def _checked_words(words: Sequence[str], signature: Signature, folder: Path) -> Iterator[str]:
-    """The words for jsonargparse, with a checked copy in place of each file, and each group of a mapping as a whole."""
+def _checked_words(words: Sequence[str], signature: Signature, folder: Path, origins: dict[str, str]) -> Iterator[str]:
+    """The words for jsonargparse, with a checked copy in place of each file, and each group of a mapping as a whole.
+
+    The file of each option that comes from one is added to ``origins``.
+    """
     # A copy has the values that were checked, and a pipe can be read only once. Of a group, as in
     # `--options.GROUP.NAME VALUE`, jsonargparse would keep only the last name.
     sections = {"--config": "", **{f"--{section}": f"{section}." for section in signature.sections}}
@@ -178,6 +195,7 @@ def _checked_words(words: Sequence[str], signature: Signature, folder: Path) -> 
         mapping = next((name for name in mappings if f"{option}.".startswith(f"--{name}.")), None)
         has_value = equals or (waiting and not waiting[-1].startswith("--"))  # jsonargparse refuses it otherwise
         if not has_value or (option not in sections and mapping is None):
+            origins.pop(option.removeprefix("--"), None)
             yield word
             continue
         value = value if equals else waiting.pop()
@@ -187,6 +205,7 @@ def _checked_words(words: Sequence[str], signature: Signature, folder: Path) -> 
             yield f"{'.'.join(option.split('.')[: mapping.count('.') + 2])}={value}"
             continue
         values = _checked_values(value, option, sections[option], signature)
+        origins |= dict.fromkeys(_list_names(values, sections[option]), value)
         for name in mappings:
             if name.startswith(sections[option]):
                 mappings[name] = _setting(values, name.removeprefix(sections[option])) or mappings[name]
@@ -221,6 +240,14 @@ def _updated(values: Mapping[str, Any], names: Sequence[str], value: Any) -> dic
         return {**values, first: value}
     group = values.get(first)
     return {**values, first: _updated(group if isinstance(group, Mapping) else {}, inner, value)}
+
+
+def _list_names(values: Mapping[str, Any], section: str) -> Iterator[str]:
+    """The dotted names of the values of a file."""
+    for key, value in values.items():
+        yield f"{section}{key}"
+        if isinstance(value, Mapping):
+            yield from _list_names(value, f"{section}{key}.")
 
 
 def _setting(values: Mapping[str, Any], name: str) -> Mapping[str, Any] | None:

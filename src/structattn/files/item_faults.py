@@ -34,6 +34,11 @@ def _noting(faults: list[StructAttnError] | None) -> Iterator[None]:
         _refused.reset(token)
 
 
+def count_faults() -> int:
+    """How many faults have been collected so far."""
+    return len(_refused.get() or ())
+
+
 def refuse_item(error: StructAttnError) -> None:
     """Raise what is wrong with one item among many, unless ``collecting_faults``."""
     faults = _refused.get()

@@ -1,6 +1,7 @@
 """What a run folder knows about data: where its own are, and how further files are read."""
 
 import dataclasses
+import inspect
 import itertools
 import logging
 import os
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any, Literal
 
 from structattn.data import Example
-from structattn.data.readers.formats import FORMATS, list_files, split_paths
+from structattn.data.readers.formats import FORMATS, find_reader, list_files, recognise_format, split_paths
 from structattn.errors import ConfigError, ParseError
 from structattn.files.json_yaml import read_json, read_json_lines
 from structattn.files.urls import is_remote
@@ -51,10 +52,24 @@ def inherit_data_config(
     is_own = format is not None and (labelled or format in FORMATS.added() or ":" in format)
     is_similar = isinstance(source, str | os.PathLike) and _ending(source) == _ending(trained.train or "")
     values: dict[str, Any] = {"format": format if is_own and is_similar else None, "parses": None}
-    if _are_tuples(source):
+    has_columns = any(getattr(trained, name) is not None for name in _COLUMNS)
+    if _are_tuples(source) or (
+        has_columns and not _can_have_columns(source, changes.get("format") or values["format"])
+    ):
         values |= dict.fromkeys(_COLUMNS)
     values |= {name: value for name, value in changes.items() if value is not None}
     return dataclasses.replace(trained, **values)
+
+
+def _can_have_columns(source: Data, format: str | None) -> bool:
+    """Whether data can have columns with names, unlike trees."""
+    if not isinstance(source, str | os.PathLike) or source == "-":
+        return True
+    try:
+        reader = find_reader(format or recognise_format(list_files(source)[0]))
+    except (ParseError, ConfigError):  # which whoever reads the data raises
+        return True
+    return "text_column" in inspect.signature(reader).parameters
 
 
 def _are_tuples(source: Data) -> bool:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 from structattn.data.example import Example
 from structattn.data.readers.fields import Column, is_treebank_row
 from structattn.errors import ConfigError, ParseError, shown, source_name
-from structattn.files.item_faults import read_rest
+from structattn.files.item_faults import count_faults, read_rest
 from structattn.files.text import MAX_WORDS, FileStart, Source, is_pipe, parse_json, read_lines, read_start
 from structattn.files.urls import is_remote, remote_files
 from structattn.tables import Table
@@ -282,9 +282,9 @@ def describe_columns(path: str, format: str, columns: Mapping[str, Any], start: 
 
 
 def _require_examples(examples: Iterator[Example], name: str, path: Source) -> Iterator[Example]:
-    empty = True
+    empty, before = True, count_faults()
     for example in examples:
         empty = False
         yield example
-    if empty:
+    if empty and count_faults() == before:
         raise ParseError(f"expected at least one example in format {name!r}, got none", file=path)

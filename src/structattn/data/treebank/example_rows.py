@@ -159,7 +159,7 @@ def _make_example(rows: Sequence[_Numbered], file: object) -> Example:
             raise ParseError(f"row {number}: expected the second sentence of a pair after its first one", file=file)
         try:
             sentences.append(_make_sentence(row))
-        except (ValueError, TypeError, KeyError, IndexError, OverflowError) as error:
+        except (ValueError, TypeError, KeyError, IndexError, AttributeError, OverflowError) as error:
             reason = f"it has no {error}" if isinstance(error, KeyError) else error
             raise ParseError(f"row {number}: expected a sentence, but {reason}", file=file) from None
     number, row = rows[0]

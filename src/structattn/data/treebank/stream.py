@@ -126,7 +126,7 @@ class StreamedExamples(Sequence[Example]):
 
     def _count(self, batch: Any, file: str, number: int, dropped: Collection[str]) -> np.ndarray:
         """Add a row group to the counts, and return the lengths of its examples."""
-        parts = batch.column("part").to_numpy()
+        parts = batch.column("part").fill_null(0).to_numpy()
         first = np.flatnonzero(parts == 0)
         sizes = np.diff(np.append(first, len(parts)))
         if len(parts) and (parts[0] or sizes.max() > 2):

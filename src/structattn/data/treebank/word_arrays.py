@@ -96,13 +96,13 @@ def read_arrays(path: Source, *, batch_size: int = BATCH) -> Iterator[SentenceAr
 def make_arrays(batch: Any, file: object = None) -> SentenceArrays:
     """The arrays of a ``pyarrow.RecordBatch`` with the columns of words and trees; errors name the file."""
     columns = {name: batch.column(name) for name in _COLUMNS}
-    offsets, starts = _flatten(columns["starts"])
-    _, ends = _flatten(columns["ends"])
+    offsets, starts = _flatten(columns["starts"], file)
+    _, ends = _flatten(columns["ends"], file)
     if len(starts) != len(ends):
         raise ParseError(f"expected as many ends of words as starts, got {len(ends)} and {len(starts)}", file=file)
     heads = np.full(len(starts), -1, dtype=np.int32)
     has_head, values = _select_present(columns["heads"], offsets, file)
-    heads[has_head] = values.to_numpy()
+    heads[has_head] = _to_numbers(values, file)
     return SentenceArrays(
         offsets,
         _extract_words(columns["text"], offsets, starts, ends, file),
@@ -112,10 +112,18 @@ def make_arrays(batch: Any, file: object = None) -> SentenceArrays:
     )
 
 
-def _flatten(column: Any) -> tuple[np.ndarray, np.ndarray]:
+def _flatten(column: Any, file: object) -> tuple[np.ndarray, np.ndarray]:
     """The offsets of a column of lists, from 0, and their elements."""
     offsets = column.offsets.to_numpy()
-    return (offsets - offsets[0]).astype(np.int64), column.values.to_numpy()[offsets[0] : offsets[-1]]
+    elements = column.values.slice(offsets[0], offsets[-1] - offsets[0])
+    return (offsets - offsets[0]).astype(np.int64), _to_numbers(elements, file)
+
+
+def _to_numbers(values: Any, file: object) -> np.ndarray:
+    if values.null_count:
+        raise ParseError("expected a number for each start, end and head of a word, got null", file=file)
+    numbers: np.ndarray = values.to_numpy()
+    return numbers
 
 
 def _select_present(column: Any, offsets: np.ndarray, file: object) -> tuple[np.ndarray, Any]:
