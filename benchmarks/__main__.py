@@ -80,6 +80,7 @@ PARTS: dict[str, Part] = {
     "text_memory": Part("Memory of long texts", ["--pictures", "docs/evidence/figures"]),
     "ms_san_sep": Part("MS-SAN and separate directions"),
     "structured_step": Part("A training step with structured attention"),
+    "large_scores": Part("The guard for large scores"),
     "translate": Part("Translations by search", needs="transformers"),
     "serve": Part("Requests to a server", ["--requests", "480"], reads="run"),
     "explorer": Part("Edits in the explorer", ["--edits", "15"], needs="playwright"),

@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+import structattn as sa
 from structattn.errors import ConfigError
 from structattn.parsing import Parser, to_spacy
 from structattn.parsing.bridges import SpacyParser, StanzaParser
@@ -198,3 +199,12 @@ def test_stanza_models_that_are_not_there_are_named(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr("structattn.parsing.bridges.require", lambda module, extra: fake)
     with pytest.raises(ConfigError, match=r'stanza:xx: cannot load its models; run: .*stanza.download\("xx"\)'):
         StanzaParser.from_language("xx")
+
+
+def test_parse_takes_a_name_a_parser_or_a_pipeline(spacy: SimpleNamespace) -> None:
+    (first,) = sa.parse("kids wash .", Pipeline())
+    assert first.metadata["parser"] == "spacy:en_toy 1.0 (spacy 3.9)"
+    assert sa.parse("Kids wash.", None) == sa.parse("Kids wash.")
+    for wrong in (3, object(), ["en"]):
+        with pytest.raises(ConfigError, match=r"parser: expected a name such as 'en', a parser, or a pipeline"):
+            sa.parse("Kids wash.", wrong)

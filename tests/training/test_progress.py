@@ -3,6 +3,7 @@
 import logging
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from structattn.files.json_yaml import read_json_lines, read_yaml, write_json
 from structattn.files.progress import Lines
 from structattn.files.replacing import replace_folder, replace_text
 from structattn.training import RunFolder, loop
+from structattn.training.history import open_curves
 
 ROWS = [("a fine film", "good"), ("a dull film", "bad"), ("fine indeed", "good"), ("dull indeed", "bad")] * 5
 OPTIONS: dict[str, Any] = {"encoder": "emb_s2t", "options": {"dim": 4}, "device": "cpu", "task": "classification"}
@@ -159,3 +161,21 @@ def test_a_missing_tracker_names_its_extra(name: str, tmp_path: Path, monkeypatc
 def test_an_unknown_tracker_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"report_to: expected .*tensorboard.*wandb.* got .*wandbb"):
         sa.train(ROWS, ROWS, out=tmp_path / "run", report_to="wandbb", **OPTIONS)
+
+
+@pytest.mark.parametrize("project", [None, "mine"])
+def test_wandb_keeps_the_names_of_its_own_settings(
+    project: str | None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for variable in ("WANDB_PROJECT", "WANDB_NAME"):
+        monkeypatch.delenv(variable, raising=False)
+        if project is not None:
+            monkeypatch.setenv(variable, project)
+    begun: list[Any] = []
+    configuration = SimpleNamespace(logging_dir=None)
+    accelerator = SimpleNamespace(
+        log_with=["wandb"], project_configuration=configuration, init_trackers=lambda *a: begun.extend(a), trackers=[]
+    )
+    open_curves(accelerator, RunFolder(tmp_path))
+    assert begun[0] == (project or "structattn")
+    assert begun[2]["wandb"] == {"dir": str(tmp_path), "name": project or str(tmp_path)}

@@ -9,7 +9,7 @@ import os
 from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
-from typing import overload
+from typing import Any, overload
 
 from structattn.errors import ConfigError, ParseError, StructAttnError
 from structattn.files.item_faults import refuse_item
@@ -17,7 +17,7 @@ from structattn.files.progress import Bar, Progress, open_progress
 from structattn.options.hardware import Hardware
 from structattn.parsing.batched_parsing import concatenate
 from structattn.parsing.parse_cache import ParseCache, make_key
-from structattn.parsing.parsers import DEFAULT_PARSER, Document, Parser, Text, load_parser
+from structattn.parsing.parsers import DEFAULT_PARSER, Document, Parser, Text, resolve_parser
 from structattn.parsing.processes import open_pool
 from structattn.syntax import ConstituencyTree, Sentence
 
@@ -32,7 +32,7 @@ _DEPS = 8
 @overload
 def parse(
     texts: Iterator[Text],
-    parser: str | Parser = ...,
+    parser: Any = ...,
     cache: str | os.PathLike[str] | None = ...,
     *,
     num_workers: int = ...,
@@ -48,7 +48,7 @@ def parse(
 @overload
 def parse(
     texts: str | Sequence[Text],
-    parser: str | Parser = ...,
+    parser: Any = ...,
     cache: str | os.PathLike[str] | None = ...,
     *,
     num_workers: int = ...,
@@ -63,7 +63,7 @@ def parse(
 
 def parse(
     texts: str | Iterable[Text],
-    parser: str | Parser = DEFAULT_PARSER,
+    parser: Any = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
     num_workers: int = 1,
@@ -89,7 +89,7 @@ def parse(
     Args:
         texts: a raw text; or any number of raw texts, documents, lists of words, or sentences.
         parser: ``en``, the English parser of this package; ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``,
-            a file of trees, or a parser.
+            a file of trees; a parser, or a loaded pipeline of spaCy.
         cache: a file that keeps parses by text, parser and version, created if missing. Texts in it are not parsed
             again, so an interrupted run resumes where it stopped.
         num_workers: number of processes. The result does not depend on it. Processes are spawned, so a script that
@@ -141,7 +141,7 @@ def parse(
 
 def parse_each(
     texts: Iterable[Text | ParseError],
-    parser: str | Parser = DEFAULT_PARSER,
+    parser: Any = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
     num_workers: int = 1,
@@ -157,13 +157,14 @@ def parse_each(
     """
     if num_workers < 1 or batch_size < 1:
         raise ConfigError(f"expected at least one worker and one text per batch, got {num_workers} and {batch_size}")
-    loaded = load_parser(parser, hardware) if isinstance(parser, str) else parser
+    loaded = resolve_parser(parser, hardware)
+    shared = parser if isinstance(parser, str) else loaded  # a name is shorter than what it stands for
     origin = (loaded.name, loaded.version)
     if total is None and isinstance(texts, Sized):
         total = len(texts)
     with contextlib.ExitStack() as stack:
         store = None if cache is None else stack.enter_context(ParseCache(Path(cache)))
-        begin = stack.enter_context(_open_workers(parser, loaded, num_workers, hardware=hardware))
+        begin = stack.enter_context(_open_workers(shared, loaded, num_workers, hardware=hardware))
         bars: list[Progress] = []
         if progress is not False:
             bars.append(Bar(total, unit="text") if progress else open_progress(total, unit="text", logger=LOGGER))
@@ -328,7 +329,7 @@ _parser: list[Parser] = []
 
 
 def _start(parser: str | Parser, hardware: Hardware | None) -> None:
-    _parser.append(load_parser(parser, hardware) if isinstance(parser, str) else parser)
+    _parser.append(resolve_parser(parser, hardware))
 
 
 def _work(contents: Sequence[_Content]) -> list[_Parses]:

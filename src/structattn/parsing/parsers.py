@@ -4,9 +4,9 @@ import functools
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, shown
 from structattn.options.hardware import Hardware
 from structattn.syntax import Sentence
 
@@ -115,6 +115,20 @@ def check_parser(name: str, hardware: Hardware | None = None) -> None:
         check_readable(name)
     if hardware is not None and (hardware.device == "cuda" or hardware.mixed_precision != "no"):
         raise ConfigError(f"device, mixed_precision: expected en or structattn:FOLDER with these options, got {name!r}")
+
+
+def resolve_parser(parser: Any, hardware: Hardware | None = None) -> Parser:
+    """The parser that a name stands for, or one that is loaded already, perhaps by spaCy; ``None`` is ``en``."""
+    if parser is None or isinstance(parser, str):
+        return load_parser(parser or DEFAULT_PARSER, hardware)
+    if isinstance(parser, Parser):
+        return parser
+    if hasattr(parser, "pipe_names") and hasattr(parser, "meta"):
+        from structattn.parsing.bridges import SpacyParser
+
+        return SpacyParser(parser)
+    got = f"{type(parser).__name__} {shown(parser)}"
+    raise ConfigError(f"parser: expected a name such as 'en', a parser, or a pipeline of spaCy, got {got}")
 
 
 def load_parser(name: str, hardware: Hardware | None = None) -> Parser:

@@ -6,6 +6,7 @@ Best model and patience are derived from the evaluations, without separate count
 import dataclasses
 import logging
 import math
+import os
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -145,8 +146,9 @@ def open_curves(accelerator: Any, folder: RunFolder) -> list[Curves]:
     config = dict(_flatten(read_yaml(folder.config))) if folder.config.is_file() else {}
     (name,) = map(str, accelerator.log_with)
     # TensorBoard uses the name of the project as the name of a folder.
-    project = name if name == "tensorboard" else "structattn"
-    options = {"wandb": {"dir": str(folder.path), "name": str(folder.path)}} if name == "wandb" else {}
+    project = name if name == "tensorboard" else os.environ.get("WANDB_PROJECT", "structattn")
+    own = {"dir": str(folder.path), "name": os.environ.get("WANDB_NAME", str(folder.path))}
+    options = {"wandb": own} if name == "wandb" else {}
     accelerator.init_trackers(project, config, options)
     return [Curves(tracker) for tracker in accelerator.trackers]
 
