@@ -224,6 +224,22 @@ def test_a_run_answers_with_all_labels_of_a_text(run: Path, capsys: pytest.Captu
     assert "| micro average |" in (run / "best" / "README.md").read_text(encoding="utf-8")
 
 
+def test_pairs_have_several_labels_too(tmp_path: Path) -> None:
+    file = tmp_path / "pairs.csv"
+    rows = [
+        ("red dog", "a sun", "animal|sky"),
+        ("red car", "a sun", "sky"),
+        ("red dog", "a car", "animal"),
+        ("a", "b", ""),
+    ]
+    file.write_text("premise,hypothesis,labels\n" + "".join(",".join(row) + "\n" for row in rows * 4))
+    folder = sa.train(file, file, out=tmp_path / "run", **{**OPTIONS, "task": "pair_multilabel"}).folder
+    predictions = sa.load(folder).predict([row[:2] for row in rows])
+    assert ["|".join(prediction.details["labels"]) for prediction in predictions] == [row[2] for row in rows]
+    with pytest.raises(ConfigError, match=r"task 'multilabel' takes one sentence, example 0 .* has 2"):
+        sa.train(file, file, out=tmp_path / "other", **OPTIONS)
+
+
 def test_calibration_is_of_each_decision_on_a_label(run: Path) -> None:
     noisy = [*ROWS, ("a sad film", ["loud"]), ("a long film", [])]
     result = calibrate(run, noisy, test=noisy, thresholds={"sad": 0.9})

@@ -38,6 +38,7 @@ MULTILABEL = Task("multilabel", metrics=("micro_f1", "labels_macro_f1", "accurac
 _TASKS = (
     CLASSIFICATION,
     MULTILABEL,
+    replace(MULTILABEL, name="pair_multilabel", arity=2, combine=PAIR_CLASSIFICATION.combine),
     SENTIMENT,
     PAIR_CLASSIFICATION,
     REGRESSION,
