@@ -248,3 +248,30 @@ def test_labels_and_units_fit_beside_each_other(chromium: Any) -> None:
         widths = page.locator(".bar-box").evaluate_all("all => all.map(e => e.getBoundingClientRect().width)")
     assert max(heights) < 25, "one line each"
     assert min(widths) >= 32
+
+
+CENTRES = """(canvas, side) => { const pen = canvas.getContext("2d"), size = canvas.width / side;
+    return Array.from({ length: side * side }, (_, i) => { const [row, column] = [Math.floor(i / side), i % side];
+        const at = (share) => Math.floor(share * size);
+        return [...pen.getImageData(at(column + 0.3), at(row + 0.35), 1, 1).data.slice(0, 3)]; }); }"""
+
+
+@pytest.mark.parametrize("scale", ["shared", "row"])
+def test_the_cells_of_an_export_have_the_colours_of_the_page(two_models: Any, tmp_path: Path, scale: str) -> None:
+    """Every cell of every head that may be attended to, but for those in a frame."""
+    two_models.get_by_role("group", name="Scale").get_by_role("button", name=scale, exact=True).click()
+    shown = [canvas.evaluate(CENTRES, 5) for canvas in two_models.locator(".head canvas").all()]
+    root = ElementTree.fromstring(picture(two_models, "All heads", "SVG", tmp_path))
+    groups = [(group, group.findall(f"{SVG}rect")) for group in root.iter(f"{SVG}g")]
+    matrices = [group for group, rects in groups if len(rects) >= 5 and rects[0].get("class") != "step"]
+    assert len(matrices) == len(shown) == 6
+    framed = [5 * word + head - 1 for word, head in enumerate(HEADS) if head]
+    for cells, group in zip(shown, matrices, strict=True):
+        rects = [rect for rect in group.findall(f"{SVG}rect") if rect.get("fill") != "none"]
+        side = float(rects[0].get("height") or 0)
+        for rect in rects:
+            fill = rect.get("fill") or ""
+            row, first = (round(float(rect.get(name) or 0) / side) for name in ("y", "x"))
+            for column in range(first, first + round(float(rect.get("width") or 0) / side)):
+                if fill.startswith("#") and 5 * row + column not in framed:
+                    assert cells[5 * row + column] == [int(fill[i : i + 2], 16) for i in (1, 3, 5)]
