@@ -55,9 +55,15 @@ lanes: $(READY_TO_DEVELOP)  ## what one must open to follow one thing: files and
 habits: $(READY_TO_DEVELOP)  ## names that say nothing and long internal docstrings; ROOMS="kernels data" lists those of some packages
 	@$(BIN)/python tests/habits.py $(ROOMS)
 
+PAGE = src/structattn/explorer/page
+
 lint: $(READY_TO_DEVELOP)  ## style
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
+	@export PATH="$$PWD/node_modules/.bin:$$PATH"; \
+	if command -v prettier >/dev/null && command -v eslint >/dev/null; then \
+	  prettier --check --log-level warn --print-width 120 $(PAGE)/*.js && eslint --max-warnings 0 $(PAGE); \
+	else echo "the modules of the page are not checked: npm install --no-save prettier@3 eslint@9"; fi
 
 types: $(READY_TO_DEVELOP)  ## types
 	$(BIN)/mypy

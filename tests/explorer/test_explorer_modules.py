@@ -26,6 +26,26 @@ def test_a_module_is_short_says_what_it_holds_and_imports_what_is_exported(name:
             assert re.search(rf"(?m)^export (async )?(const|let|function|class) {imported}\b", MODULES[source])
 
 
+CODE = re.compile(r"/\*.*?\*/|//[^\n]*|\"[^\"\n]*\"", re.DOTALL)  # what is not code: comments and strings
+EXPORTS = {
+    name: source
+    for source, text in MODULES.items()
+    for name in re.findall(r"(?m)^export (?:async )?(?:const|let|function|class) (\w+)", text)
+}
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_a_module_imports_what_it_uses_and_nothing_else(name: str) -> None:
+    """Joined, it would find the names of all others too."""
+    text = MODULES[name]
+    imported = {one for names, _ in IMPORTED.findall(text) for one in re.split(r",\s*", names)}
+    body = CODE.sub("", IMPORTED.sub("", text)).replace("...", " ")
+    assert imported <= set(re.findall(r"(?<!\.)\b\w+", body))
+    methods = set(re.findall(r"(?m)^  (?:async |get )?(\w+)\(", body))
+    called = set(re.findall(r"(?<!\.)\b(?:new )?(\w+)\(", body)) - methods
+    assert {one for one in called if EXPORTS.get(one, name) != name} <= imported
+
+
 def test_every_module_is_part_of_the_script_and_no_name_is_declared_twice() -> None:
     names = [name for text in MODULES.values() for name in DECLARED.findall(text)]
     assert sorted(names) == sorted(DECLARED.findall(SCRIPT))

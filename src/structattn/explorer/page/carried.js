@@ -57,8 +57,8 @@ class CarriedItem {
     return look && this.once(`look ${model}`, () => unpackLook(look));
   }
 
-  once(key, make) {
-    if (!this.unpacked.has(key)) this.unpacked.set(key, make());
+  once(key, compute) {
+    if (!this.unpacked.has(key)) this.unpacked.set(key, compute());
     return this.unpacked.get(key);
   }
 

@@ -1,7 +1,7 @@
 /** What stands under the words: bars of influence, and phrases as brackets. */
 
 import { LEAST_REACH, phraseLevels } from "./arcs.js";
-import { button, isolated, make } from "./elements.js";
+import { button, isolated, tag } from "./elements.js";
 import { readers } from "./hand.js";
 import { difference, same, short } from "./numbers.js";
 import { stretch } from "./trees.js";
