@@ -20,6 +20,10 @@ addEventListener("DOMContentLoaded", () => {
   for (const [drawer, name] of [["sidebar", "pages"], ["toc", "on this page"]])
     document.querySelector(`aside.${drawer}-drawer`)?.setAttribute("aria-label", name);
 });
+// Parameters on lines of their own stand in a list of definitions without terms, which is none.
+addEventListener("DOMContentLoaded", () =>
+  document.querySelectorAll("dt.sig > dl, dt.sig > dl > dd").forEach((part) => part.setAttribute("role", "none")),
+);
 // A button that copies a block of code: of a session in Python what was typed, without prompts and answers.
 const typed = (code) => {
   const lines = code.trimEnd().split("\n");
