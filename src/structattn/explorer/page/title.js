@@ -43,7 +43,7 @@ export class Title {
     if (app.isEdited && before) {
       if (answer.label === null || answer.text)
         return answerText(before) === answerText(answer) ? "as before" : `before ${answerText(before)}`;
-      return answer.label === before.label ? "unchanged" : `flipped from ${answerText(before, false)}`;
+      return answer.label === before.label ? "unchanged" : "flipped";
     }
     if (!item?.expected || answer.label === null || !same(item.sentences, app.state.sentences)) return "";
     return answer.label === item.expected ? "right" : "wrong";

@@ -10,7 +10,7 @@ import { brackets, influenceBars, outcomeRows } from "./under_words.js";
 
 const MARGIN = 28; // of the box of a line, on both sides
 const PITCH = 28; // from a word to the one below it
-const MOST_TRIED = 16; // words; of more it takes long to find the edit with the highest arcs
+const MOST_TRIED = 24; // words; of more it takes long to find the edit with the highest arcs
 
 export class TreeLine {
   constructor(trees, number) {
