@@ -206,3 +206,21 @@ def test_a_frozen_page_runs_in_a_sandboxed_frame(chromium: Any) -> None:
     inside.locator(".explorer:not([aria-busy]) .word").first.wait_for()
     assert inside.locator(".word").all_inner_texts() == WORDS
     page.context.close()
+
+
+def test_edits_survive_a_reload_and_the_way_back_and_end_with_the_tab(chromium: Any) -> None:
+    with live(chromium) as page:
+        by_mouse(page, 4, 0)
+        settle(page)
+        edited = heads(page)
+        for leave in (page.reload, lambda: (page.goto("http://localhost:1/elsewhere"), page.go_back())):
+            leave()
+            page.locator(".word").first.wait_for()
+            page.wait_for_function(
+                "() => [...document.querySelectorAll('div')].find(e => e.explorer)?.explorer.isEdited"
+            )
+            settle(page)
+            assert heads(page) == edited != HEADS
+        page.keyboard.press("Control+z")
+        settle(page)
+        assert heads(page) == HEADS

@@ -4,7 +4,7 @@
 import { Explorer } from "./app.js";
 import { carried } from "./carried.js";
 import { fill, make, tag } from "./elements.js";
-import { fromFragment, openState } from "./share.js";
+import { fromFragment, openState, stateOf } from "./share.js";
 import { liveHint } from "./wording.js";
 
 /**
@@ -17,7 +17,8 @@ export function explore(element, boot, ask) {
   element.explorer = explorer;
   const start = explorer.state.sentences.length ? explorer.show(explorer.state, { record: false }) : explorer.draw();
   const isShared = boot.host !== "widget" && /^#(?!token=).{20}/.test(globalThis.location.hash);
-  if (boot.state && !isShared) Promise.resolve(start).then(() => openState(explorer, boot.state));
+  const kept = boot.host === "widget" || isShared ? null : keepOverReload(explorer);
+  if (!isShared && (kept ?? boot.state)) Promise.resolve(start).then(() => openState(explorer, kept ?? boot.state));
   if (isShared)
     Promise.resolve(start).then(() => {
       try {
@@ -27,6 +28,21 @@ export function explore(element, boot, ask) {
       }
     });
   return explorer;
+}
+
+/** Keep what was edited while this tab is open, over a reload and the way back to the page; returns what was kept. */
+function keepOverReload(explorer) {
+  const key = `structattn ${globalThis.location.pathname} ${explorer.boot.title}`;
+  try {
+    globalThis.addEventListener("pagehide", () => {
+      if (explorer.past.length) globalThis.sessionStorage.setItem(key, JSON.stringify(stateOf(explorer)));
+    });
+    const kept = globalThis.sessionStorage.getItem(key);
+    globalThis.sessionStorage.removeItem(key);
+    return kept;
+  } catch {
+    return null; // a browser or a frame that keeps nothing
+  }
 }
 
 /** A page without a server has nothing more to ask. */
