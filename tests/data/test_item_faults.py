@@ -246,3 +246,13 @@ def test_where_every_item_is_bad_the_faults_say_so(format: str) -> None:
     with collecting_faults() as faults:
         assert not read(format, [FORMATS[format][3][0][0]])
     assert len(faults) == 1
+
+
+def test_a_header_that_is_no_text_ends_its_file() -> None:
+    for options in ({}, {"text_column": "text"}):
+        with collecting_faults(), pytest.raises(ParseError, match=r"^stream:1: expected UTF-8 text"):
+            list(read_examples(io.BytesIO(b"t\xe9xt,label\na,good\n"), "csv", **options))
+    with collecting_faults() as faults:
+        rest = read_examples(io.BytesIO(b"\xe9,good\nfine,good\n"), "csv", text_column=0, label_column=1)
+        assert [each.id for each in rest] == ["1"]
+    assert len(faults) == 1

@@ -4,10 +4,11 @@ import dataclasses
 import gzip
 import itertools
 import random
+from pathlib import Path
 
 import pytest
 
-from structattn.errors import ParseError
+from structattn.errors import ConfigError, ParseError
 from structattn.syntax import DependencyTree, Sentence, read_conllu, write_conllu
 
 TREEBANK = """\
@@ -215,3 +216,10 @@ def test_of_a_column_that_conllu_lacks_only_the_two_signs_for_no_value_are_dropp
     (tmp_path / "a.conllup").write_text(f"# global.columns = ID FORM BIO\n{rows}", encoding="utf-8")
     (sentence,) = read_conllu(tmp_path / "a.conllup")
     assert [row[9] for row in sentence.rows] == ["_", "_", "BIO=_*", "BIO=a"]
+
+
+@pytest.mark.parametrize("name", ["a.conllu", "a.conllu.gz"])
+def test_half_of_a_pair_is_no_character_to_write(name: str, tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"a\.conllu.*: expected characters to write, got half of a pair"):
+        write_conllu(tmp_path / name, [Sentence(["a"]), Sentence(["\ud800"])])
+    assert not list(tmp_path.iterdir())

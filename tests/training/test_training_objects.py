@@ -225,3 +225,12 @@ def test_evaluation_needs_labels(tmp_path: Path) -> None:
     result = sa.train(ROWS, ROWS, out=tmp_path / "run", **SMALL)
     with pytest.raises(ConfigError, match=r"example 0 \(row 1\) has no label to compare with; predict needs none"):
         sa.evaluate(result.folder, ["a day"])
+
+
+def test_a_collection_is_not_streamed(tmp_path: Path) -> None:
+    def forever() -> Any:
+        while True:
+            yield "a fine film", "good"
+
+    with pytest.raises(ConfigError, match=r"data\.streaming: expected Parquet files .*, got a collection"):
+        sa.train(forever(), [("so", "good")], encoder="emb_s2t", streaming=True, out=tmp_path / "run")

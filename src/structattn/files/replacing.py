@@ -73,7 +73,11 @@ def replace_text(path: str | os.PathLike[str]) -> Iterator[TextIO]:
         # No name and no time in the gzip header: the same text gives the same bytes.
         binary = gzip.GzipFile("", "wb", 6, raw, mtime=0) if os.fspath(path).endswith(".gz") else raw
         with io.TextIOWrapper(cast(BinaryIO, binary), encoding="utf-8", newline="\n") as stream:
-            yield stream
+            try:
+                yield stream
+            except UnicodeEncodeError as error:
+                half = error.object[error.start]
+                raise ConfigError(f"{path}: expected characters to write, got half of a pair, {half!r}") from None
 
 
 @contextlib.contextmanager

@@ -11,7 +11,7 @@ from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, overload
 
-from structattn.errors import ConfigError, ParseError, StructAttnError
+from structattn.errors import ConfigError, ParseError, StructAttnError, shown
 from structattn.files.item_faults import refuse_item
 from structattn.files.progress import Bar, Progress, open_progress
 from structattn.options.hardware import Hardware
@@ -229,6 +229,8 @@ def _content(text: Text | ParseError) -> _Content:
         return ""
     if isinstance(text, str | Document):
         return text if isinstance(text, str) else text.text
+    if not isinstance(text, Sequence | Sentence):
+        raise ConfigError(f"expected a text, a list of words or a sentence, got {type(text).__name__} {shown(text)}")
     return text.words if isinstance(text, Sentence) else Sentence(text).words
 
 

@@ -85,6 +85,10 @@ def train(
     parts: dict[str, list[Example]] | None = None
     if len(files) < len(present):
         settings = RunConfig.from_dict({**names, **values}).data
+        if settings.streaming:
+            raise ConfigError(
+                "data.streaming: expected Parquet files (structattn convert makes them), got a collection in memory"
+            )
         parts = {name: list(stream_examples(resolved, source, settings)) for name, source in present.items()}
         if absent := [name for name, part in parts.items() if not part]:
             raise ConfigError(f"data.{absent[0]}: expected at least one example, got none")

@@ -86,15 +86,14 @@ def read_table(
     number = 0
     for (location, fields, fault), dialect in split_table(path, delimiter):
         if names is None:
-            if fault is not None and not fields:
+            is_header = not all(isinstance(column, int) for column in (columns.text or ("",)))
+            if fault is not None and (is_header or not fields):
                 raise fault
             if header is not None and fields[: len(header)] != tuple(header):
                 raise location.error(f"expected the header {' '.join(header)}, got {shown(' '.join(fields))}")
             names, columns = _resolve_layout(fields, columns, location)
             has_header = names == fields
             if has_header:
-                if fault is not None:
-                    raise fault
                 continue
         if fault is not None:
             refuse_item(fault)
