@@ -44,7 +44,7 @@ def refuse_item(error: StructAttnError) -> None:
     faults = _refused.get()
     if faults is None:
         raise error
-    faults.append(error)
+    faults.append(error.with_traceback(None))  # whose frames hold the item
 
 
 def answer_each(answer: Callable[[_Item], _Answer], items: Iterable[_Item]) -> Iterator[_Answer]:
