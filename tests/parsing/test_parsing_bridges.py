@@ -212,5 +212,5 @@ def test_parse_takes_a_name_a_parser_or_a_pipeline(spacy: SimpleNamespace) -> No
 
 @pytest.mark.parametrize("text", [3, None, 0.5])
 def test_what_is_no_text_is_named(text: Any) -> None:
-    with pytest.raises(ConfigError, match=rf"expected a text, .* got {type(text).__name__}"):
+    with pytest.raises(TypeError, match=rf"expected a text, .* got {type(text).__name__}"):
         sa.parse(["Kids wash.", text])

@@ -20,7 +20,7 @@ from forking import run_forked
 from structattn.cli import main
 from structattn.data import agreement_treebank
 from structattn.errors import ConfigError, MissingExtra, ParseError, StructAttnError
-from structattn.parsing import TreebankParser, build_parser, load_parser, parse_texts
+from structattn.parsing import TreebankParser, build_parser, load_parser, parsers
 from structattn.parsing.parse_cache import ParseCache, make_key
 from structattn.parsing.parse_texts import add_phrases, parse_each
 from structattn.parsing.parsers import is_ours
@@ -251,7 +251,7 @@ class Mortal(Chain):
 
 
 def parse_and_die(words: list[str]) -> None:
-    parse_texts.load_parser = lambda name, hardware: Mortal()
+    parsers.load_parser = lambda name, hardware: Mortal()
     main(words)
 
 
@@ -265,7 +265,7 @@ def test_a_killed_run_goes_on_where_it_was(
     assert died.code == -signal.SIGKILL, died.err
     assert not out.exists()
     parser = Chain()
-    monkeypatch.setattr("structattn.parsing.parse_texts.load_parser", lambda name, hardware: parser)
+    monkeypatch.setattr("structattn.parsing.parsers.load_parser", lambda name, hardware: parser)
     assert call("parse", texts, "--parser", "en", "--out", out, "--batch_size", "2")[0] == 0
     assert parser.asked == lines[6:], "three batches of two were finished"
     assert list(sa.read_conllu(out)) == sa.parse(lines, Chain())

@@ -230,7 +230,7 @@ def _content(text: Text | ParseError) -> _Content:
     if isinstance(text, str | Document):
         return text if isinstance(text, str) else text.text
     if not isinstance(text, Sequence | Sentence):
-        raise ConfigError(f"expected a text, a list of words or a sentence, got {type(text).__name__} {shown(text)}")
+        raise TypeError(f"expected a text, a list of words or a sentence, got {type(text).__name__} {shown(text)}")
     return text.words if isinstance(text, Sentence) else Sentence(text).words
 
 

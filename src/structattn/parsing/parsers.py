@@ -120,7 +120,7 @@ def check_parser(name: str, hardware: Hardware | None = None) -> None:
 def resolve_parser(parser: Any, hardware: Hardware | None = None) -> Parser:
     """The parser that a name stands for, or one that is loaded already, perhaps by spaCy; ``None`` is ``en``."""
     if parser is None or isinstance(parser, str):
-        return load_parser(parser or DEFAULT_PARSER, hardware)
+        return load_parser(DEFAULT_PARSER if parser is None else parser, hardware)
     if isinstance(parser, Parser):
         return parser
     if hasattr(parser, "pipe_names") and hasattr(parser, "meta"):
