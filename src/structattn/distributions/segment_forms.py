@@ -26,6 +26,10 @@ class Form(Protocol):
     row_axes: int
     expected: str
 
+    def fits(self, event: torch.Size) -> bool:
+        """Whether parts have a possible shape, given the number of their axes."""
+        ...
+
     def real(self, lengths: Tensor, sizes: Sequence[int]) -> Bool[Tensor, "..."]:
         """True for parts within the sentence; sizes are words, widths and states."""
         ...
@@ -52,6 +56,9 @@ class _EdgeScores:
 
     operators, axes, row_axes = OPERATORS, 4, 0
     expected = "n, max_width, states, states"
+
+    def fits(self, event: torch.Size) -> bool:
+        return event[-1] == event[-2]
 
     def real(self, lengths: Tensor, sizes: Sequence[int]) -> Bool[Tensor, "*batch word width state state"]:
         return real_segments(lengths, sizes)
@@ -83,6 +90,9 @@ class _JoinedScores:
     operators, axes, row_axes = JOINED_OPERATORS, 3, 0
     expected = "n, max_width, states) with transition=(states, states"
 
+    def fits(self, event: torch.Size) -> bool:
+        return True
+
     def real(self, lengths: Tensor, sizes: Sequence[int]) -> Bool[Tensor, "*batch word width state"]:
         return real_joined(lengths, sizes)
 
@@ -111,6 +121,9 @@ class _SummedScores:
 
     operators, axes, row_axes = SUMMED_OPERATORS, 3, 2
     expected = "n, 2, states) with transition=(states, states) and duration=(max_width, states"
+
+    def fits(self, event: torch.Size) -> bool:
+        return event[1] == 2
 
     def real(self, lengths: Tensor, sizes: Sequence[int]) -> Bool[Tensor, "*batch word 2 state"]:
         return real_words(lengths, sizes)

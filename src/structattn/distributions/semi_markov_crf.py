@@ -11,7 +11,7 @@ from jaxtyping import Bool, Float, Int
 from torch import Tensor
 
 from structattn.distributions.distribution import StructuredDistribution
-from structattn.distributions.segment_forms import EDGES, FORMS, SUMMED, Form
+from structattn.distributions.segment_forms import FORMS, Form
 from structattn.distributions.validation import (
     align_lengths,
     check_integers,
@@ -87,8 +87,7 @@ class SemiMarkovCRF(StructuredDistribution):
             raise ValueError("SemiMarkovCRF: duration without transition: expected both, transition=(states, states)")
         scores, *further = arrays.values()
         batch, event = scores.shape[: -form.axes], scores.shape[scores.dim() - form.axes :]
-        is_square = form is not EDGES or event[-1] == event[-2]
-        if scores.dim() < form.axes or 0 in event[1:] or not is_square or (form is SUMMED and event[1] != 2):
+        if scores.dim() < form.axes or 0 in event[1:] or not form.fits(event):
             raise ValueError(f"SemiMarkovCRF: scores of shape {tuple(scores.shape)}: expected (..., {form.expected})")
         for name, array in list(arrays.items())[1:]:
             rows = event[-1] if name == "transition" else max(array.shape[-2], 1) if array.dim() > 1 else 1
