@@ -10,9 +10,11 @@ backprop; Huang and Chiang (2005), Better k-best parsing; Finkel et al. (2006), 
 (sampling).
 """
 
-from collections.abc import Callable, Sequence
+import math
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import reduce
+from types import MappingProxyType
 
 import torch
 from jaxtyping import Bool, Float, Int
@@ -20,6 +22,9 @@ from torch import Tensor
 
 from structattn.kernels.dual_numbers import logsumexp_and_shares, multiply
 from structattn.kernels.random import categorical, sample_keys, uniform
+
+# So many alternatives of a cell are kept from one pass to the other.
+_FEW = 2
 
 
 @dataclass(frozen=True)
@@ -80,26 +85,35 @@ class Chart:
     # How many scores, the last ones, a structure may use more than once; their marginals are expected counts.
     num_counted: int = 0
 
+    @property
+    def has_few_alternatives(self) -> bool:
+        """Whether the shares of all alternatives take little more room than the cells."""
+        return all(math.prod(rule.splits) <= _FEW for rule in self.rules)
+
     def goals(self, lengths: Int[Tensor, " batch"]) -> Int[Tensor, " batch"]:
         """Goal cell of each sentence."""
         return self.goal.offset + self.goal.strides[0] * lengths
 
 
-def inside(chart: Chart, scores: Float[Tensor, "order batch part"]) -> Float[Tensor, "order cell batch"]:
-    """Bottom-up pass: the log-sum of all ways to build each cell, with its derivatives."""
+def inside(
+    chart: Chart, scores: Float[Tensor, "order batch part"], kept: dict[int, Tensor] | None = None
+) -> Float[Tensor, "order cell batch"]:
+    """Bottom-up pass: the log-sum of all ways to build each cell, with its derivatives; ``kept`` gets the shares."""
     order, batch, parts = scores.shape
     table = scores.new_zeros(order, chart.num_cells, batch)
     table[0, parts:] = -torch.inf
     table[:, :parts] = scores.transpose(1, 2)
-    for rule in chart.rules:
+    for number, rule in enumerate(chart.rules):
         target = rule.target.view(table, rule.cells)
         if not rule.sources:
             target[0] = 0
         elif not rule.splits:
             target.copy_(rule.terms(table))
         else:
-            value, _ = logsumexp_and_shares(rule.terms(table), rule.split_axes())
+            value, shares = logsumexp_and_shares(rule.terms(table), rule.split_axes())
             target.copy_(value.reshape(target.shape))
+            if kept is not None:
+                kept[number] = shares
     return table
 
 
@@ -107,6 +121,7 @@ def outside(
     chart: Chart,
     table: Float[Tensor, "order cell batch"],
     lengths: Int[Tensor, " batch"],
+    kept: Mapping[int, Tensor] = MappingProxyType({}),
 ) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch part"]]:
     """Top-down pass: log-partition, and the probability that a structure uses each score.
 
@@ -116,10 +131,12 @@ def outside(
     log_partition = table.gather(1, goals)
     used = torch.zeros_like(table)
     used[0].scatter_(0, goals[0], (log_partition[0] > -torch.inf).to(table.dtype))
-    for rule in reversed(chart.rules):
+    for number, rule in reversed(list(enumerate(chart.rules))):
         share = rule.target.view(used, rule.cells)
         if rule.splits:
-            _, shares = logsumexp_and_shares(rule.terms(table), rule.split_axes())
+            shares = kept.get(number)
+            if shares is None:
+                _, shares = logsumexp_and_shares(rule.terms(table), rule.split_axes())
             share = share.reshape(*share.shape[:-1], *(1 for _ in rule.splits), share.shape[-1])
             share = multiply(share, shares)
         for source in rule.sources:
@@ -134,7 +151,9 @@ def run(
     chart: Chart, scores: Float[Tensor, "order batch part"], lengths: Int[Tensor, " batch"]
 ) -> tuple[Float[Tensor, "order batch"], Float[Tensor, "order batch part"]]:
     """Both passes: ``log_partition`` and ``marginals``, with the derivatives that the scores carry."""
-    return outside(chart, inside(chart, scores), lengths)
+    kept: dict[int, Tensor] = {}
+    table = inside(chart, scores, kept if chart.has_few_alternatives else None)
+    return outside(chart, table, lengths, kept)
 
 
 @dataclass(frozen=True)
