@@ -126,7 +126,7 @@ WRONG = {
     "format to parse": (["parse", "{data}", "--format", "cvs"], "unknown data format 'cvs' (did you mean 'csv'?)"),
     "parser": (
         ["parse", "{data}", "--parser", "malt:swedish"],
-        "unknown parser 'malt:swedish'; known: en, spacy:MODEL",
+        "unknown parser 'malt:swedish'; known: en, en:rules, spacy:MODEL",
     ),
     "parser's folder": (["parse", "{data}", "--parser", "structattn:nowhere"], "nowhere/config.json: cannot read"),
     "trees as a parser": (["parse", "{data}", "--parser", "nowhere.conllu"], "nowhere.conllu: cannot read this file"),

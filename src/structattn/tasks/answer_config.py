@@ -79,7 +79,7 @@ class ClassifierConfig:
         output_bias: whether the last layer has a bias.
         label_smoothing: share of the target probability spread over all classes.
         tags: for taggers: ``chain``, a linear-chain CRF (if ``None``); ``segments``, a semi-Markov CRF over spans in
-            IOB2, with a learnt score of their widths; or ``independent``, a softmax per word.
+            IOB2; or ``independent``, a softmax per word.
     """
 
     hidden: int | None = None
