@@ -427,10 +427,14 @@ def test_a_server_whose_places_are_taken_by_requests_still_tells_its_state(model
         asked = [clients.submit(send, server, "/predict", {"texts": ["fine"]}) for _ in range(3)]
         while len(server.connections._answered) < 3:
             time.sleep(0.001)
-        assert send(server, "/health", method="GET")[0] == 200
-        status, text = send(server, "/predict", {"texts": ["fine"]})
+        try:
+            assert send(server, "/health", method="GET")[0] == 200
+            while len(server.connections) > 3:  # until the server, too, has seen its end
+                time.sleep(0.001)
+            status, text = send(server, "/predict", {"texts": ["fine"]})
+        finally:
+            go.set()
         assert (status, text) == (503, "the server is busy; try again in a moment\n")
-        go.set()
         assert [one.result()[0] for one in asked] == [200] * 3
 
 

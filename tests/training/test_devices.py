@@ -52,7 +52,7 @@ COMMANDS: Mapping[str, tuple[str, ...]] = {
 }
 WRITE_A_RUN = ("train", "parser train", "hydra pretrain")
 # Or with the models of ``train``, or with one of a kind of its own.
-WITHOUT_MODEL = {"convert", "curve", "demo", "describe", "doctor", "list", "score", "sweep"}
+WITHOUT_MODEL = {"convert", "curve", "demo", "describe", "doctor", "list", "parser splitter", "score", "sweep"}
 # What is traced runs where no function checks its arguments: ``unchecked/test_export.py``.
 TRACED = {"export"}
 # A server runs until it is interrupted: ``test_explorer_server.py``, ``test_serving.py``.

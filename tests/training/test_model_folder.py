@@ -32,6 +32,7 @@ from structattn.data.tensors import Storage, load_tensors, pack, read_tensors, s
 from structattn.encoders import SentenceEncoder
 from structattn.errors import ConfigError, ParseError
 from structattn.parsing import TreeCRF, build_parser
+from structattn.parsing.text_splitter import TextSplitter
 from structattn.syntax import DependencyTree, Sentence
 from structattn.tasks import (
     ANSWERS,
@@ -254,6 +255,7 @@ def small_hydra(kind: Any, *sizes: int) -> SavedModel:
 SAVED: dict[str, Callable[[], SavedModel]] = {
     "encoder": lambda: sa.encoders.build("ms_san", vocab_size=5, dim=12),
     "sentence": make,
+    "splitter": lambda: TextSplitter("ab", character_dim=2, feature_dim=2, dim=4, buckets=8),
     "multilabel": lambda: MultilabelModel(
         sa.encoders.build("emb_s2t", vocab_size=8, dim=4), get_task("multilabel"), "AB", vocabulary=Vocabulary(WORDS)
     ),
