@@ -160,9 +160,9 @@ class Table(Mapping[str, Value], Generic[Value]):
         """The error for a name that is not in the table."""
         from structattn.options.checking import suggest
 
-        known = ", ".join(f"{row} (of {source})" if (source := self.source(row)) else row for row in sorted(self))
+        names = ", ".join(f"{row} (of {source})" if (source := self.source(row)) else row for row in sorted(self))
         close = suggest(name, self) if isinstance(name, str) else ""
-        return ConfigError(f"unknown {self.what} {shown(name)}{close}; known: {known}{self._hint}")
+        return ConfigError(f"unknown {self.what} {shown(name)}{close}; known: {names}{self._hint}")
 
     def _is_address(self, name: object) -> bool:
         """Whether this is ``module:name``, and the table takes it in place of a row."""

@@ -95,8 +95,8 @@ def features_figure(attention_map: AttentionMap, *, title: str | None = None) ->
 
     Example:
         >>> gate = torch.tensor([[0.1, 0.9], [0.5, 0.5]])
-        >>> found = AttentionMap("gate", ("a", "b"), ("gate",), gate[None], "gate", ("gate",), features=gate)
-        >>> "2 features" in features_figure(found)
+        >>> gate_map = AttentionMap("gate", ("a", "b"), ("gate",), gate[None], "gate", ("gate",), features=gate)
+        >>> "2 features" in features_figure(gate_map)
         True
     """
     if attention_map.features is None:

@@ -91,9 +91,9 @@ def score_splitting(splitter: TextSplitter, texts: Sequence[LabelledText]) -> di
     counts = Counter[str]()
     split = splitter.split([text for text, _ in texts])
     for (_, labels), sentences in zip(texts, split, strict=True):
-        found = [label for sentence in sentences for label in [*_label(sentence, sentence.text), _NONE]][:-1]
+        predictions = [label for sentence in sentences for label in [*_label(sentence, sentence.text), _NONE]][:-1]
         for name, lowest in (("sentences", SENTENCE), ("words", WORD)):
-            gold, predicted = _spans(labels, lowest), _spans(found, lowest)
+            gold, predicted = _spans(labels, lowest), _spans(predictions, lowest)
             counts.update({f"{name} right": 2 * len(gold & predicted), name: len(gold) + len(predicted)})
     return {name: 100 * counts[f"{name} right"] / counts[name] for name in ("sentences", "words")}
 

@@ -40,10 +40,10 @@ class DecoderLayer(nn.Module):
         residuals: tuple[nn.Module, nn.Module, nn.Module],
     ) -> None:
         super().__init__()
-        self.own = causal
+        self.causal = causal
         self.cross = cross
         self.feed_forward = feed_forward
-        self.around_own, self.around_cross, self.around_feed_forward = residuals
+        self.around_causal, self.around_cross, self.around_feed_forward = residuals
 
     def forward(
         self,
@@ -55,12 +55,12 @@ class DecoderLayer(nn.Module):
         remembered = []
 
         def attend(inner: Tensor) -> Tensor:
-            update, cache = self.own(inner, past)
+            update, cache = self.causal(inner, past)
             remembered.append(cache)
             written: Tensor = update
             return written
 
-        states = self.around_own(states, attend)
+        states = self.around_causal(states, attend)
         states = self.around_cross(states, lambda inner: self.cross(inner, source)[0])
         return self.around_feed_forward(states, self.feed_forward), remembered[0]
 
@@ -93,19 +93,19 @@ class TransformerDecoder(TokenDecoder):
         for number, layer in enumerate(self._layers()):
             seen = self.look(layer.cross, encoding, source)
             state |= {f"keys{number}": seen.keys, f"values{number}": seen.values, "mask": seen.mask}
-            state[f"own{number}"] = layer.own.empty_cache(len(encoding.states))
+            state[f"causal{number}"] = layer.causal.empty_cache(len(encoding.states))
         return state
 
     def read(self, tokens: Int[Tensor, "row step"], state: State) -> tuple[Float[Tensor, "row step vocabulary"], State]:
         """See ``TokenDecoder.read``."""
-        dim, num_read = self.embedding.embedding_dim, state["own0"].shape[3]
+        dim, num_read = self.embedding.embedding_dim, state["causal0"].shape[3]
         steps = torch.arange(num_read, num_read + tokens.shape[1], device=tokens.device)
         positions = sinusoids(steps, dim, dtype=self.bias.dtype)
         states = self.dropout(math.sqrt(dim) * self.embedding(tokens) + positions)
         after = dict(state)
         for number, layer in enumerate(self._layers()):
             seen = CrossSource(state[f"keys{number}"], state[f"values{number}"], state["mask"])
-            states, after[f"own{number}"] = layer(states, state[f"own{number}"], seen)
+            states, after[f"causal{number}"] = layer(states, state[f"causal{number}"], seen)
         return F.linear(self.last(states), self.embedding.weight, self.bias), after
 
     def _layers(self) -> list[DecoderLayer]:

@@ -147,8 +147,8 @@ def open_curves(accelerator: Any, folder: RunFolder) -> list[Curves]:
     (name,) = map(str, accelerator.log_with)
     # TensorBoard uses the name of the project as the name of a folder.
     project = name if name == "tensorboard" else os.environ.get("WANDB_PROJECT", "structattn")
-    own = {"dir": str(folder.path), "name": os.environ.get("WANDB_NAME", str(folder.path))}
-    options = {"wandb": own} if name == "wandb" else {}
+    settings = {"dir": str(folder.path), "name": os.environ.get("WANDB_NAME", str(folder.path))}
+    options = {"wandb": settings} if name == "wandb" else {}
     accelerator.init_trackers(project, config, options)
     return [Curves(tracker) for tracker in accelerator.trackers]
 

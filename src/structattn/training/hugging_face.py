@@ -91,8 +91,8 @@ class StructAttnConfig(PreTrainedConfig):  # type: ignore[misc]  # transformers 
         if (file := Path(folder) / MODEL.config).is_file():
             read_model_config(folder, (SentenceModel.kind,), trust_code=True)
         with naming_description(file, "a configuration"):
-            known = inspect.signature(cls).parameters
-            made = super().from_dict({name: config_dict[name] for name in known if name in config_dict}, **kwargs)
+            parameters = inspect.signature(cls).parameters
+            made = super().from_dict({name: config_dict[name] for name in parameters if name in config_dict}, **kwargs)
         (made[0] if isinstance(made, tuple) else made)._was_read = True
         return made
 
