@@ -38,6 +38,8 @@ def shell(line: str, folder: Path) -> tuple[int, str, str]:
         ("structattn parse a.txt --out b.conllu >&- 2>&- <&- && wc -l < b.conllu", 0, "7", ""),
         ("structattn parse - <&-", 2, "", "stdin: expected text, got a closed stream"),
         ("structattn list tasks --nonsense 2>&-", 2, "", ""),
+        ("structattn list tasks --nonsense 2>/dev/full", 2, "", ""),
+        ("structattn nonsense 2</dev/null", 2, "", ""),
         ("cat a.txt | structattn parse /dev/stdin", 0, "wash", ""),
         ("structattn parse /dev/stdin < a.txt", 0, "wash", ""),
         ("structattn parse <(cat a.txt)", 0, "wash", ""),

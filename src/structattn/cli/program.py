@@ -81,7 +81,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         return _run([word for word in words if word != "--debug"])
     except KeyboardInterrupt as interrupt:
-        print("; ".join(["structattn: interrupted", *getattr(interrupt, "__notes__", ())]), file=sys.stderr)
+        _report("; ".join(["structattn: interrupted", *getattr(interrupt, "__notes__", ())]))
         return INTERRUPTED
     except BrokenPipeError:
         # Python flushes stdout once more at exit and would complain there.
@@ -92,7 +92,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             traceback.print_exc()
         code, message = _judge(error)
         line = escape_controls(f"structattn: error: {_as_typed(' '.join(message.split()), words)}")
-        print(line, file=sys.stderr)
+        _report(line)
         _tell_torchrun(line)
         return code
 
@@ -113,8 +113,7 @@ def _run(arguments: list[str]) -> int:
         if group and options and options[0] in ("-h", "--help"):
             print(_usage(group))
             return 0
-        message = f"structattn: error: {_unknown_command(name, options, group or commands)}"
-        print(escape_controls(message), file=sys.stderr)
+        _report(escape_controls(f"structattn: error: {_unknown_command(name, options, group or commands)}"))
         return YOURS
     if "WORLD_SIZE" in os.environ:
         # torch, not imported yet, would warn in each process that this batch used all parameters; the next may not.
@@ -125,7 +124,7 @@ def _run(arguments: list[str]) -> int:
         return 0
     results, is_shown = sys.stdout, sys.stdout.isatty()
     if sys.__stdout__ is None:
-        print("structattn: warning: stdout is closed, so results are lost", file=sys.stderr)
+        _report("structattn: warning: stdout is closed, so results are lost")
     with contextlib.redirect_stdout(sys.stderr), _logs_on_stderr():
         for line in command(**values):
             results.write((escape_controls(line) if is_shown else line) + "\n")
@@ -201,6 +200,14 @@ def _find_your_code(error: Exception) -> str | None:
         if file.is_file() and not any(file.is_relative_to(folder) for folder in installed):
             return f"{frame.filename}, line {frame.lineno}"
     return None
+
+
+def _report(line: str) -> None:
+    """A line on stderr; the exit code stays what it is where stderr cannot be written to."""
+    try:
+        print(line, file=sys.stderr)
+    except OSError:
+        sys.stderr = open(os.devnull, "w", encoding="utf-8")  # noqa: SIM115 - Python flushes it at exit
 
 
 def _tell_torchrun(line: str) -> None:
