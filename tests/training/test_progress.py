@@ -33,6 +33,19 @@ class Clock:
         return self.now
 
 
+def test_the_command_line_says_each_warning_once_and_names_it_so(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A model that is built on trial, to see which trees it reads, warns of nothing."""
+    data = tmp_path / "a.txt"
+    data.write_text("(3 (2 It) (4 works))\n(1 (2 It) (0 drags))\n" * 4, encoding="utf-8")
+    words = ["--task", "sst5", "--encoder", "tree_transformer", "--options.dim", "4", "--options.num_heads", "1"]
+    words += ["--options.mask", "none", "--data.train", str(data), "--data.dev", str(data), "--device", "cpu"]
+    assert main(["train", *words, "--optimization.epochs", "1", "--out", str(tmp_path / "run")]) == 0
+    lines = [line for line in capsys.readouterr().err.splitlines() if "all phrases of a sentence" in line]
+    assert [line.partition(":")[0] for line in lines] == ["warning"]
+
+
 def test_a_log_file_has_a_line_every_ten_seconds(caplog: pytest.LogCaptureFixture) -> None:
     lines = Lines(120, done=20, unit="step", logger=logging.getLogger("structattn"), clock=Clock(2.5))
     with caplog.at_level(logging.INFO, logger="structattn"):

@@ -159,7 +159,7 @@ class PretrainedBackbone(nn.Module):
         if num_cut and "cut" not in self._warned:
             self._warned.add("cut")
             LOGGER.warning(
-                "warning: %s of %s texts in a batch have more than the %s subwords that the backbone reads and are "
+                "%s of %s texts in a batch have more than the %s subwords that the backbone reads and are "
                 "truncated; so are later ones",
                 num_cut,
                 len(subwords),
@@ -178,7 +178,7 @@ class PretrainedBackbone(nn.Module):
         if len(words) > MOST_UNKNOWN * total:
             self._warned.add("unknown")
             LOGGER.warning(
-                "warning: %.1f%% of the %s words of a batch of texts are unknown to the backbone's tokenizer (%s): is "
+                "%.1f%% of the %s words of a batch of texts are unknown to the backbone's tokenizer (%s): is "
                 "it made for this language?",
                 100 * len(words) / total,
                 total,

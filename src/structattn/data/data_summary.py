@@ -72,7 +72,7 @@ class DataSummary:
         """Log one line, and one more for each warning."""
         logger.info("%s", self)
         for warning in self.warnings:
-            logger.warning("warning: %s", warning)
+            logger.warning("%s", warning)
 
 
 class ExampleCounts:

@@ -1,10 +1,11 @@
 """The progress of long work: a bar on a terminal, lines in the log elsewhere."""
 
+import contextlib
 import datetime
 import logging
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from structattn.files.text import escape_controls
@@ -96,6 +97,11 @@ def format_time(seconds: float) -> str:
 class LogHandler(logging.StreamHandler[Any]):
     """Writes the log to stderr without harm to a bar or to the terminal that shows it."""
 
+    def format(self, record: logging.LogRecord) -> str:
+        """The message, after its level if it is a warning or worse."""
+        message = super().format(record)
+        return f"{record.levelname.lower()}: {message}" if record.levelno >= logging.WARNING else message
+
     def emit(self, record: logging.LogRecord) -> None:
         """Write one line, above a bar if there is one."""
         try:
@@ -107,3 +113,15 @@ class LogHandler(logging.StreamHandler[Any]):
             self.flush()
         except Exception:  # a stream that is closed or full ends no training
             self.handleError(record)
+
+
+@contextlib.contextmanager
+def without_warnings() -> Iterator[None]:
+    """Nothing is logged that is no error, as what a trial finds is said again when it becomes earnest."""
+    logger = logging.getLogger("structattn")
+    level = logger.level
+    logger.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        logger.setLevel(level)

@@ -139,7 +139,7 @@ class TreeParser:
         if share > _MOST_UNKNOWN:
             self._is_warned = True
             LOGGER.warning(
-                "warning: %.0f %% of %s words are unknown to the parser %r: in another language than its treebank's, "
+                "%.0f %% of %s words are unknown to the parser %r: in another language than its treebank's, "
                 "trees say nothing; use --parser stanza:LANGUAGE, such as stanza:de, or spacy:MODEL, or train one on a "
                 "treebank of Universal Dependencies: structattn parser train",
                 100 * share,

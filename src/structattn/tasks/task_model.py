@@ -246,7 +246,7 @@ class TaskModel(SavedModel):
         if len(unknown) > _MOST_UNKNOWN * total:
             self._is_warned = True
             LOGGER.warning(
-                "warning: %.0f %% of %s words are unknown to the model (%s): it was trained on others, and reads all "
+                "%.0f %% of %s words are unknown to the model (%s): it was trained on others, and reads all "
                 "of these as the same word",
                 100 * len(unknown) / total,
                 f"{total:,}",

@@ -166,7 +166,7 @@ def _answer(
     answerable = [each for each, labels in zip(examples, classes, strict=True) if labels <= set(model.labels)]
     if len(answerable) < len(examples):
         number = f"{len(examples) - len(answerable):,} of {len(examples):,}"
-        LOGGER.warning("warning: %s: %s examples have labels that the model lacks; they are left out", name, number)
+        LOGGER.warning("%s: %s examples have labels that the model lacks; they are left out", name, number)
     answers = {str(example.label) for example in answerable}
     if len(answers) < 2:
         listed = ", ".join(map(repr, answers)) or "none"

@@ -165,7 +165,7 @@ def compare(
         examples = read_labelled(model.task, source, settings)
         for warning in summarise_labelled(model, examples, source, format=settings.format).warnings:
             if warning not in warned:
-                LOGGER.warning("warning: %s", warning)
+                LOGGER.warning("%s", warning)
                 warned.add(warning)
         with (hardware or Hardware("cpu")).autocast():
             rows = list(model.evaluate(examples).rows())

@@ -28,7 +28,7 @@ def extend_classes(plan: RunPlan, source: TaskModel, split: Split) -> RunPlan:
     absent = [label for label in source.labels if label not in present]
     if absent and distributed.is_first_process():
         LOGGER.warning(
-            "warning: the training data have no example of %s: the model keeps these classes, and may forget them",
+            "the training data have no example of %s: the model keeps these classes, and may forget them",
             ", ".join(absent),
         )
     if plan.task.labels is not None:

@@ -113,7 +113,7 @@ def _are_texts(model: "TaskModel", source: Source, format: str) -> bool:
     are_texts = 10 * recognised < 9 * answers
     if recognised and are_texts:
         LOGGER.warning(
-            "warning: %s: a label of the model begins %d of the first %d lines, so each line is read as a text; with "
+            "%s: a label of the model begins %d of the first %d lines, so each line is read as a text; with "
             "--format labelled the first word of each line is its label",
             *(source_name(source), recognised, answers),
         )

@@ -20,6 +20,7 @@ from structattn.data import Example, PhraseTrees, Vocabulary, load_vectors
 from structattn.data.vocabulary import UNKNOWN_ID
 from structattn.data.word_vectors import find_covered_words, read_dim
 from structattn.errors import ConfigError, MissingStructure, ParseError
+from structattn.files.progress import without_warnings
 from structattn.files.text import parse_json, read_lines, read_text
 from structattn.layers.evaluation_mode import evaluating
 from structattn.parsing.missing_trees import STRUCTURES, MissingTrees, find_missing_structures
@@ -267,7 +268,8 @@ def _find_needed_trees(plan: RunPlan, split: Split) -> frozenset[str]:
         tried = [_add_stand_ins(example, needed) for example in bare]
         both = [*few, *tried]
         try:
-            _try(tried, without_vectors, Split(both, both, both), split)
+            with without_warnings():
+                _try(tried, without_vectors, Split(both, both, both), split)
         except MissingStructure as error:
             if error.structure in findable - needed:
                 needed |= {error.structure}

@@ -297,5 +297,5 @@ def _report(predictions: Mapping[str, Sequence[Mapping[str, Any]]], task: Task) 
     reports = {split: task.report(rows) for split, rows in predictions.items()}
     for split, report in reports.items():
         for note in report.notes:
-            LOGGER.warning("warning: %s: %s", split, note)
+            LOGGER.warning("%s: %s", split, note)
     return {split: report.to_dict() for split, report in reports.items()}
