@@ -138,6 +138,22 @@ def test_a_row_keeps_metrics_apart_from_what_else_is_logged(tmp_path: Path) -> N
     }
 
 
+def test_a_line_of_the_log_marks_the_best_and_shows_a_rate_that_changes() -> None:
+    history = History(metric("accuracy"))
+    lines = []
+    for step, (rate, value) in enumerate([(0.5, 0.25), (0.5, 0.125), (0.25, 0.75)], start=1):
+        history.add(HistoryRow(step, float(step), {"loss": 2.0, "learning_rate": rate}, {"accuracy": value}, {}, 9.0))
+        lines.append(history.describe_last())
+    assert lines == [
+        "step 1 epoch 1 loss 2 accuracy 0.25 seconds 9  * best so far",
+        "step 2 epoch 2 loss 2 accuracy 0.125 seconds 9",
+        "step 3 epoch 3 loss 2 learning_rate 0.25 accuracy 0.75 seconds 9  * best so far",
+    ]
+    without = History(None)
+    without.add(HistoryRow(1, 1.0, {}, {}, {}, 1.0))
+    assert without.describe_last() == "step 1 epoch 1 seconds 1"
+
+
 @pytest.mark.parametrize(
     ("every", "steps"), [(2.0, range(1, 11)), (1, [2, 4, 6, 8, 10]), (1 / 3, [6, 10]), (0.2, [10]), (0.1, [10])]
 )

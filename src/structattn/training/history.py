@@ -69,6 +69,15 @@ class History:
         """The row of the best model."""
         return next(row for row in reversed(self.rows) if row.is_best)
 
+    def describe_last(self) -> str:
+        """The latest row as a line of the log: the learning rate only if it changes, and a mark at the best so far."""
+        row = self.last
+        values = {name: value for name, value in row.flat().items() if name != "is_best"}
+        if len({each.training.get("learning_rate") for each in self.rows}) == 1:
+            values.pop("learning_rate", None)
+        mark = "  * best so far" if row.is_best and self.metric is not None else ""
+        return " ".join(f"{name} {format_short(value)}" for name, value in values.items()) + mark
+
     def has_run_out(self, patience: int | None) -> bool:
         """Whether the last ``patience`` evaluations brought no improvement; never with ``None``."""
         latest = self.rows[-patience:] if patience else []

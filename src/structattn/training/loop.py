@@ -292,7 +292,7 @@ class _Loop:
                 measured.keep()
         if distributed.is_first_process():
             self.history.write(self.folder.metrics)
-            LOGGER.info("%s", " ".join(f"{name} {format_short(value)}" for name, value in row.flat().items()))
+            LOGGER.info("%s", self.history.describe_last())
         for watcher in self.watchers:
             watcher.evaluated(row)
 
