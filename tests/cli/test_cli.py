@@ -882,6 +882,19 @@ def test_list_shows_names_and_no_markup(call: Call) -> None:
     assert "`" not in call("list", "priors")[1]
 
 
+def test_list_folds_its_lines_for_a_terminal_and_not_for_a_pipe(call: Call, monkeypatch: pytest.MonkeyPatch) -> None:
+    whole = call("list", "encoders")[1].splitlines()
+    monkeypatch.setenv("COLUMNS", "60")
+    monkeypatch.setenv("LINES", "24")
+    assert call("list", "encoders")[1].splitlines() == whole
+    monkeypatch.setattr("sys.__stdout__", Mock(isatty=lambda: True))
+    folded = call("list", "encoders")[1]
+    assert max(map(len, whole)) > 60 >= max(map(len, folded.splitlines()))
+    assert folded.split() == " ".join(whole).split()
+    names = {line.split()[0] for line in whole}
+    assert {line.split()[0] for line in folded.splitlines() if not line.startswith(" ")} == names
+
+
 def test_list_options_shows_every_option_with_its_default(call: Call) -> None:
     shown = call("list", "encoders", "--options")[1]
     assert "dropout: 0.25" in shown

@@ -4,6 +4,9 @@ import dataclasses
 import inspect
 import json as jsonlib
 import re
+import shutil
+import sys
+import textwrap
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -44,8 +47,16 @@ def command(kind: Kind, *, options: bool = False, json: bool = False) -> Iterato
         return
     width = max(map(len, entries))
     for name, (summary, defaults) in entries.items():
-        yield f"{name:<{width}}  {summary}"
+        yield from _fold(f"{name:<{width}}  {summary}", width + 2)
         yield from (f"{'':<{width}}    {option}: {value}" for option, value in _dotted(defaults) if options)
+
+
+def _fold(line: str, indent: int) -> list[str]:
+    """A line in as many as a terminal needs; a pipe reads one for each name."""
+    if sys.__stdout__ is None or not sys.__stdout__.isatty():
+        return [line]
+    width = max(shutil.get_terminal_size().columns, indent + 20)
+    return textwrap.wrap(line, width, subsequent_indent=" " * indent, break_long_words=False, break_on_hyphens=False)
 
 
 def _dotted(options: Mapping[str, Any], group: str = "") -> Iterator[tuple[str, Any]]:
