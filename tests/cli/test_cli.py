@@ -447,6 +447,12 @@ MISTAKES = {
         ["plot", "{run}", "--text", "a", "--format", "gif"],
         "unknown format 'gif'; known: html",
     ),
+    "a width for a page": (["plot", "{run}", "--text", "a", "--width", "3in"], "--width 3in needs --format svg, png"),
+    "a width without a unit": (
+        ["plot", "{run}", "--text", "a", "--format", "svg", "--width", "3"],
+        "--width: expected a length above 0 in in, cm, mm or pt, as 3.3in, got '3'",
+    ),
+    "LaTeX of no picture": (["plot", "{run}", "--text", "a", "--format", "tex"], "--format tex shows a png or pdf"),
     "two texts for one sentence": (["plot", "{run}", "--text", "a", "--second", "b"], "takes one sentence"),
 }
 

@@ -13,6 +13,7 @@ from structattn.data import Example
 from structattn.errors import ConfigError
 from structattn.explorer.protocol import read_state
 from structattn.options.hardware import Hardware
+from structattn.pictures.figure_style import FigureStyle, read_length
 from structattn.pictures.picture_files import FORMATS
 from structattn.training.run_folder import RunFolder
 
@@ -29,11 +30,16 @@ def command(
     state: str | None = None,
     data: str | None = None,
     data_format: str | None = None,
-    columns: InputColumns,
+    input_columns: InputColumns,
     parser: str | None = None,
     format: str | None = None,
     influence: bool = False,
     by_row: bool = False,
+    width: str | None = None,
+    font: str | None = None,
+    heads: str | None = None,
+    columns: int | None = None,
+    no_title: bool = False,
     out: str | None = None,
     hardware: Hardware,
     trust_code: bool = False,
@@ -49,12 +55,19 @@ def command(
             pictures of what was shown or as a page.
         data: the file with the example; the development data of the run by default.
         data_format: the data format of that file; recognised from the file by default.
-        columns: the columns of texts and ids.
+        input_columns: the columns of texts and ids.
         parser: the parser for sentences without trees, as for structattn parse; by default the one saved with the run,
             if a parser found the trees of its training data; none for no parser.
-        format: html, svg, png or pdf, or several separated by commas; by default that of --out, or html.
+        format: html, svg, png or pdf, or several separated by commas; by default that of --out, or html. With pdf,tex
+            also LaTeX that shows each picture with a caption.
         influence: also show the leave-one-out attribution of the prediction to each word.
         by_row: in pictures, scale the colours of each row to its largest weight.
+        width: the width of pictures in print, such as 3.3in, 84mm or 240pt; letters have at least 7 points in it, and
+            what cannot be read is left out.
+        font: the font of pictures, such as "Times New Roman"; that of the system by default.
+        heads: only these attention heads, separated by commas, by the names that pictures and the explorer show.
+        columns: how many heads are side by side, at most.
+        no_title: draw no headings, as captions say the same.
         out: the folder for the pictures; plots/ in the run folder by default. A name that ends in .html, .svg, .png or
             .pdf is that of a file, for the page or for a single picture.
         hardware: where the model runs, and the precision.
@@ -64,11 +77,17 @@ def command(
     if example is None:
         refuse_without("--example ID", data=data)
     if data is None:
-        refuse_without("--data FILE", data_format=data_format, **vars(columns))
+        refuse_without("--data FILE", data_format=data_format, **vars(input_columns))
+    printing = {"width": width, "font": font, "heads": heads, "columns": columns, "no_title": no_title}
     if state is not None:
-        refuse_without("--example ID or --text TEXT", influence=influence, by_row=by_row)
+        refuse_without("--example ID or --text TEXT", influence=influence, by_row=by_row, **printing)
+    names_of_heads = () if heads is None else tuple(head.strip() for head in heads.split(","))
+    pixels = None if width is None else read_length(width)
+    style = FigureStyle(pixels, font, names_of_heads, columns, has_titles=not no_title)
     path = Path(RunFolder(run).plots if out is None else out)
     formats = _choose_formats(format, path)
+    if formats == ["html"]:
+        refuse_without("--format svg, png or pdf", **printing)
     check_inputs(run, data, format=data_format, parser=parser, trust_code=trust_code)
     shared = None if state is None else read_state(state)
     from structattn.training.models import load_task_model
@@ -87,9 +106,9 @@ def command(
         if example is None:
             drawn = type_example(model.task, text, second)
         else:
-            drawn = _find_example(model, run, example, data, {**vars(columns), "format": data_format})
+            drawn = _find_example(model, run, example, data, {**vars(input_columns), "format": data_format})
         (drawn,) = model.with_trees([drawn])
-        options = {"title": f"{run}: {drawn.id}", "influence": influence, "by_row": by_row, **names}
+        options = {"title": f"{run}: {drawn.id}", "influence": influence, "by_row": by_row, "style": style, **names}
         yield from _write(path, lambda folder: explorer.save_plots(folder, model, [drawn], **options))
 
 

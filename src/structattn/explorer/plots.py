@@ -9,6 +9,7 @@ from typing import cast
 from torch import nn
 
 from structattn.data.tensors import checksum
+from structattn.errors import ConfigError
 from structattn.explorer.answers import Answers
 from structattn.explorer.drawing import draw, draw_all
 from structattn.explorer.explorer_page import frozen_page
@@ -20,12 +21,23 @@ from structattn.inspection.attention_maps import add_trees, attention_maps, list
 from structattn.inspection.occlusion import leave_one_out
 from structattn.inspection.sentence_figures import sentence_figures
 from structattn.pictures import save
+from structattn.pictures.figure_style import FigureStyle, write_snippet
 from structattn.pictures.picture_files import FORMATS as PICTURE_FORMATS
 from structattn.pictures.picture_files import check_formats
 from structattn.tasks.answering import Item, to_sentences
 
 LOGGER = logging.getLogger("structattn.explorer")
-FORMATS = ("html", *PICTURE_FORMATS)
+FORMATS = ("html", *PICTURE_FORMATS, "tex")
+_CAPTIONS = {
+    "attention": "Attention of {name} on {text}: each row is a word that attends, each column a word attended to; "
+    "framed: the syntactic head; hatched: not allowed.",
+    "induced": "The best latent tree of {name} for {text}.",
+    "tree": "The dependency tree of {text}.",
+    "phrases": "The phrases of {text}.",
+    "gate": "A gate of {name} on {text}: near 1 it keeps the word, near 0 it takes its context.",
+    "pooling": "The weight of each word of {text} in the sentence vector of {name}.",
+    "influence": "Leave-one-out attribution of the prediction of {name} to the words of {text}.",
+}
 
 
 def attention_page(
@@ -89,6 +101,7 @@ def save_plots(
     by_row: bool = False,
     name: str = "model",
     command: str | None = None,
+    style: FigureStyle | None = None,
 ) -> list[Path]:
     """Write the page and each figure of each sentence into a folder, which is created if missing.
 
@@ -100,18 +113,21 @@ def save_plots(
         model: a model of a task, as ``structattn.load`` returns it; for pictures alone, also an encoder.
         sentences: an example, a sentence, a text, a pair of these, or a list.
         title: the heading of the page.
-        formats: some of ``html``, ``svg``, ``png``, ``pdf``.
+        formats: some of ``html``, ``svg``, ``png``, ``pdf``; and ``tex`` beside png or pdf, LaTeX with a caption.
         influence: include the leave-one-out attribution of the prediction to words, in the page also to arcs, and the
             edits that flip it.
         by_row: give the largest weight of each row of a picture the highest colour.
         name: name of the model in the page.
         command: the command that opens a live explorer of the model, shown in the page.
+        style: width, font and heads of pictures for print. What cannot be read in this width is left out, with a
+            warning.
 
     Returns:
         The files that were written.
 
     Raises:
-        ConfigError: for an unknown format; the message lists the known ones. For a page of a model that has no task.
+        ConfigError: for an unknown format; the message lists the known ones. For a page of a model that has no task;
+            for a style in which no picture can be read, or an unknown head.
         MissingExtra: for PNG or PDF without the extra ``plot``.
         RequestError: for a sentence that is too long for a page.
         TypeError: if folder and model are swapped.
@@ -129,11 +145,17 @@ def save_plots(
         types = f"{type(folder).__name__} and {type(model).__name__}"
         raise TypeError(f"expected save_plots(folder, model, sentences): a path, then a model; got {types}")
     check_formats(formats, FORMATS)
+    if "tex" in formats and not {"png", "pdf"} & set(formats):
+        raise ConfigError(f"--format tex shows a png or pdf: expected pdf,tex, got {','.join(formats)}")
+    style = FigureStyle() if style is None else style
     items = cast("list[Item]", add_trees(model, list_items(sentences)))
     page = "html" in formats
     html = attention_page(model, items, title, name=name, influence=influence, command=command) if page else None
     endings = [ending for ending in PICTURE_FORMATS if ending in formats]
-    figures = _draw_figures(model, items, influence=influence, by_row=by_row) if endings else []
+    figures = _draw_figures(model, items, influence=influence, by_row=by_row, style=style) if endings else []
+    if endings and not any(figures):
+        raise ConfigError("no picture can be drawn in this width, or the model has none of the heads")
+    texts = [sentence.text for item in items for sentence in to_sentences(item)]
     folder = check_local(folder)
     folder.mkdir(parents=True, exist_ok=True)
     written = []
@@ -146,6 +168,11 @@ def save_plots(
             for ending in endings:
                 written.append(folder / f"{number:02}-{figure}.{ending}")
                 save(written[-1], svg)
+            if "tex" in formats:
+                caption = _CAPTIONS[figure.split("-")[0]].format(name=name, text=f"“{texts[number - 1]}”")
+                written.append(folder / f"{number:02}-{figure}.tex")
+                with replace_text(written[-1]) as stream:
+                    stream.write(write_snippet(f"{number:02}-{figure}", caption, style))
     return written
 
 
@@ -192,7 +219,7 @@ def save_state(
         >>> [file.name for file in save_state(folder, model, state, formats=["svg"])]
         ['pooling.svg']
     """
-    check_formats(formats, FORMATS)
+    check_formats(formats, FORMATS[:-1])
     if state.runs and checksum(model.state_dict()) not in state.runs.values():
         saved = ", ".join(state.runs)
         LOGGER.warning("the state was saved with %s, whose parameters differ from those of %s", saved, name)
@@ -219,7 +246,9 @@ def save_state(
     return written
 
 
-def _draw_figures(model: nn.Module, items: Sequence[Item], *, influence: bool, by_row: bool) -> list[dict[str, str]]:
+def _draw_figures(
+    model: nn.Module, items: Sequence[Item], *, influence: bool, by_row: bool, style: FigureStyle
+) -> list[dict[str, str]]:
     """Every figure of every sentence, by name."""
     maps = attention_maps(model, items)
     figures: list[dict[str, str]] = []
@@ -228,5 +257,5 @@ def _draw_figures(model: nn.Module, items: Sequence[Item], *, influence: bool, b
         attributions = leave_one_out(model, item) if influence else (None,) * len(sentences)
         for sentence, attribution in zip(sentences, attributions, strict=True):
             of_sentence = [part for part in maps if part.index == len(figures)]
-            figures.append(sentence_figures(sentence, of_sentence, attribution, by_row=by_row))
+            figures.append(sentence_figures(sentence, of_sentence, attribution, by_row=by_row, style=style))
     return figures

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from structattn.errors import ConfigError
 from structattn.files.markdown import escape_markdown
 from structattn.options.checking import suggest
+from structattn.pictures.figure_style import escape_latex
 from structattn.pictures.html_page import Section, page, table
 from structattn.tasks.metrics import metric
 from structattn.training.comparison import Comparison, Difference, Flip
@@ -59,9 +60,7 @@ class _LaTeX(_Markdown):
     percent = r"\%"
 
     def escape(self, text: str) -> str:
-        named = {"\\": "backslash", "~": "asciitilde", "^": "asciicircum", "<": "less", ">": "greater", "|": "bar"}
-        signs = {sign: rf"\text{name}{{}}" for sign, name in named.items()}
-        return "".join(signs.get(sign, rf"\{sign}" if sign in "&%$#_{}" else sign) for sign in text)
+        return escape_latex(text)
 
     def number(self, text: str) -> str:
         return re.sub(r"[-+]", r"$\g<0>$", text)

@@ -3,12 +3,14 @@
 Qi et al. 2020 (MS-SAN, arXiv 2012.14642), figure 4; Shen et al. 2018 (DiSAN), figures 6 and 7.
 """
 
+import logging
 from collections.abc import Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import torch
 
 from structattn.encoders.latent_tree import LatentTree
+from structattn.errors import ConfigError
 from structattn.inspection.attention_statistics import find_tree
 from structattn.inspection.occlusion import WordAttribution, attribution_figure
 from structattn.layers.attention_map import LATENT_TREES, AttentionMap
@@ -22,9 +24,12 @@ from structattn.pictures import (
     dependency_tree,
     heatmap_grid,
 )
+from structattn.pictures.figure_style import FigureStyle, print_figure, select_heads
 from structattn.pictures.heatmap import gate_image
+from structattn.pictures.svg import figure_width
 from structattn.syntax import Sentence
 
+LOGGER = logging.getLogger("structattn.inspection")
 Numbered = TypeVar("Numbered")
 HEAD_MARKS = Names(marks="syntactic head")
 
@@ -50,7 +55,12 @@ def attention_panels(maps: Sequence[AttentionMap]) -> list[Panel]:
 
 
 def attention_figure(
-    maps: Sequence[AttentionMap], *, columns: int | None = None, title: str | None = None, by_row: bool = False
+    maps: Sequence[AttentionMap],
+    *,
+    columns: int | None = None,
+    title: str | None = None,
+    by_row: bool = False,
+    style: FigureStyle | None = None,
 ) -> str:
     """The heads of one or more modules side by side: MS-SAN's figure 4, DiSAN's figure 6.
 
@@ -59,6 +69,7 @@ def attention_figure(
         columns: how many heads are side by side; three or four by default.
         title: a heading.
         by_row: give the largest weight of each row the highest colour, instead of the largest of each head.
+        style: for print: the heads to draw, on the scale of all, how many are side by side, and the width.
 
     Returns:
         An SVG text. Keys that a query may not attend to are hatched, and syntactic heads are framed.
@@ -76,8 +87,16 @@ def attention_figure(
     if not panels:
         kinds = [attention_map.kind for attention_map in maps]
         raise ValueError(f"expected at least one map of kind 'attention'; got {kinds}")
+    style = FigureStyle() if style is None else style
+    limits = None
+    if style.heads:
+        scale = Limits().scale(value for panel in panels for row in panel.matrix() for value in row)
+        limits = Limits(scale.minimum, scale.maximum)
+        panels = [panels[place] for place in select_heads([panel.title for panel in panels], style)]
+    columns = style.columns if columns is None else columns
     wide = columns if columns is not None else (3 if len(panels) in (1, 2, 3, 5, 6, 9) else 4)
-    return heatmap_grid(panels, columns=wide, title=title, names=HEAD_MARKS, by_row=by_row)
+    options: dict[str, Any] = {"limits": limits, "width": style.width, "by_row": by_row}
+    return heatmap_grid(panels, columns=wide, title=title, names=HEAD_MARKS, **options)
 
 
 def features_figure(attention_map: AttentionMap, *, title: str | None = None) -> str:
@@ -107,12 +126,13 @@ def features_figure(attention_map: AttentionMap, *, title: str | None = None) ->
     return gate_image(attention_map.columns, attention_map.features, title=title, limits=limits, value_label="weight")
 
 
-def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) -> str:
+def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None, width: float | None = None) -> str:
     """The weight of each word in the sentence vector, averaged over features, for one or more poolers.
 
     Args:
         maps: maps over the same words; those of attention and gates are left out.
         title: a heading.
+        width: the pixels that the figure should take at most, for print.
 
     Returns:
         An SVG text, with a bar for each word and pooler.
@@ -131,7 +151,11 @@ def pooling_figure(maps: Sequence[AttentionMap], *, title: str | None = None) ->
         kinds = [(attention_map.kind, len(attention_map.columns)) for attention_map in maps]
         raise ValueError(f"expected maps of kind 'pooling' over the same words; got (kind, words) {kinds}")
     series = [Series(pooler.layer or pooler.name, [], pooler.weights[0, 0].tolist()) for pooler in poolers]
-    return bar_chart(poolers[0].columns, series, title=title, value_label="mean weight over the features")
+    options: dict[str, Any] = {"title": title, "value_label": "mean weight over the features"}
+    figure = bar_chart(poolers[0].columns, series, **options)
+    if width is None or figure_width(figure) <= width:
+        return figure
+    return bar_chart(poolers[0].columns, series, width=max(420.0 - figure_width(figure) + width, 60.0), **options)
 
 
 def latent_tree_figure(tree: LatentTree, sentence: Sentence, *, title: str | None = None) -> str:
@@ -147,12 +171,12 @@ def latent_tree_figure(tree: LatentTree, sentence: Sentence, *, title: str | Non
     )
 
 
-def induced_tree_figure(attention_map: AttentionMap, sentence: Sentence) -> str:
+def induced_tree_figure(attention_map: AttentionMap, sentence: Sentence, *, title: str | None = None) -> str:
     """The same from a map of the layer ``LATENT_TREES``, which has marginals and the best tree as its heads."""
     marginals, best = attention_map.weights
     root = (1 - marginals.sum(-1, keepdim=True)).clamp(0, 1)
     heads = torch.where(best.sum(-1) > 0, best.argmax(-1) + 1, 0).tolist() if len(best) else []
-    return latent_tree_figure(LatentTree(torch.cat([root, marginals], -1), tuple(heads)), sentence)
+    return latent_tree_figure(LatentTree(torch.cat([root, marginals], -1), tuple(heads)), sentence, title=title)
 
 
 def sentence_figures(
@@ -161,32 +185,64 @@ def sentence_figures(
     attribution: WordAttribution | None = None,
     *,
     by_row: bool = False,
+    style: FigureStyle | None = None,
 ) -> dict[str, str]:
-    """All figures of one sentence, by name; ``by_row`` scales the colours of heads as in ``attention_figure``."""
-    figures = {}
+    """All figures of one sentence, by name; ``by_row`` scales the colours of heads as in ``attention_figure``.
+
+    A style for print leaves out what does not fit into its width, with a warning, and everything but chosen heads.
+    """
+    style = FigureStyle() if style is None else style
+    figures: dict[str, str] = {}
     if any(attention_map.kind == "attention" for attention_map in maps):
-        figures["attention"] = attention_figure(maps, by_row=by_row)
+        figures["attention"] = attention_figure(maps, by_row=by_row, style=style)
+    if not style.heads:
+        figures |= _other_figures(sentence, maps, attribution, style)
+    printed = {}
+    for name, figure in figures.items():
+        try:
+            printed[name] = print_figure(figure, style)
+        except ConfigError as error:
+            LOGGER.warning("%s is left out: %s", name, error)
+    return printed
+
+
+def _other_figures(
+    sentence: Sentence, maps: Sequence[AttentionMap], attribution: WordAttribution | None, style: FigureStyle
+) -> dict[str, str]:
+    """All but the attention."""
+    figures: dict[str, str] = {}
+
+    def heading(title: str) -> str | None:
+        return title if style.has_titles else None
+
     for attention_map in maps:
         if attention_map.layer == LATENT_TREES:
-            figures["induced"] = induced_tree_figure(attention_map, sentence)
+            title = None if style.has_titles else ""
+            figures["induced"] = induced_tree_figure(attention_map, sentence, title=title)
     if sentence.dependency is not None:
         figures["tree"] = dependency_tree(sentence.words, sentence.dependency, tags=sentence.tags)
     titles = name_gates(maps)
     for name, gate in _number("gate", [attention_map for attention_map in maps if attention_map.kind == "gate"]):
         title = f"Gate {titles[gate.name]}".rstrip()
-        figures[name] = features_figure(gate, title=f"{title}: near 1 keeps the word, near 0 takes its context")
+        figures[name] = features_figure(
+            gate, title=heading(f"{title}: near 1 keeps the word, near 0 takes its context")
+        )
     poolers: dict[tuple[str, ...], list[AttentionMap]] = {}
     for attention_map in maps:
         if attention_map.kind == "pooling":
             poolers.setdefault(attention_map.columns, []).append(attention_map)
     for name, group in _number("pooling", list(poolers.values())):
-        figures[name] = pooling_figure(group, title="Weight of each word in the sentence vector")
+        figures[name] = pooling_figure(
+            group, title=heading("Weight of each word in the sentence vector"), width=style.width
+        )
     for name, pooler in _number("pooling", [pooler for group in poolers.values() for pooler in group]):
-        figures[f"{name}-features"] = features_figure(pooler, title=f"{pooler.layer}, feature by feature")
+        figures[f"{name}-features"] = features_figure(pooler, title=heading(f"{pooler.layer}, feature by feature"))
     if sentence.constituency is not None:
         figures["phrases"] = constituency_tree(sentence.words, sentence.constituency)
     if attribution is not None:
-        figures["influence"] = attribution_figure([attribution], title="Leave-one-out attribution of the prediction")
+        figures["influence"] = attribution_figure(
+            [attribution], title=heading("Leave-one-out attribution of the prediction")
+        )
     return figures
 
 

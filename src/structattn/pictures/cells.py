@@ -234,6 +234,22 @@ def draw_colour_bar(scale: Scale, x: Number, y: Number, *, length: Number, label
     return [text(x, y - 9, label, size=10.5, role="soft"), *bar, outline, *ticks]
 
 
+def draw_colour_strip(scale: Scale, x: Number, y: Number, *, label: str) -> tuple[list[str], Number]:
+    """A horizontal colour bar below a figure, after its name and between its ends; and the width that it takes."""
+    step = 100 / (LEVELS + 1)
+    low, high = format_tick(scale.minimum), format_tick(scale.maximum)
+    first = x + text_width(f"{label}  {low}", 10.5) + 6
+    bar = [
+        element("rect", x=first + level * step, y=y, width=step + 0.5, height=11, **level_colour(scale, level))
+        for level in range(LEVELS + 1)
+    ]
+    bar.append(element("rect", x=first, y=y, width=100, height=11, **stroke("rule", 0.8)))
+    bar.append(text(x, y + 9.5, label, size=10.5, role="soft"))
+    bar.append(text(first - 5, y + 9.5, low, size=10.5, role="soft", anchor="end"))
+    bar.append(text(first + 106, y + 9.5, high, size=10.5, role="soft"))
+    return bar, first + 106 + text_width(high, 10.5) - x
+
+
 def draw_legend(
     panels: Sequence[Panel], scale: Scale, x: Number, y: Number, *, marks_label: str, faded_label: str = "faded"
 ) -> tuple[list[str], Number]:

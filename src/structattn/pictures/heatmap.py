@@ -13,6 +13,7 @@ from structattn.pictures.cells import (
     Panel,
     draw_cells,
     draw_colour_bar,
+    draw_colour_strip,
     draw_column_labels,
     draw_image,
     draw_legend,
@@ -29,6 +30,7 @@ from structattn.pictures.svg import (
     BOLD,
     MARGIN,
     element,
+    figure_width,
     fill,
     find_top,
     isolate,
@@ -42,6 +44,8 @@ from structattn.pictures.svg import (
 
 # In pixels; it limits how many panels of a grid are side by side.
 _WIDEST = 1600
+# Of a figure for print: pixels of a cell, and of its letters.
+_LEAST_CELL, _PRINTED = 11, 9.6
 
 
 @dataclass(frozen=True)
@@ -122,6 +126,7 @@ def heatmap_grid(
     names: Names | None = None,
     show_values: bool = False,
     by_row: bool = False,
+    width: Number | None = None,
 ) -> str:
     """Several matrices side by side on one shared scale, for example the heads of a layer.
 
@@ -135,6 +140,8 @@ def heatmap_grid(
         names: the names of axes, values and marks.
         show_values: also write the numbers into the cells.
         by_row: give the largest value of each row the highest colour, so that diffuse rows can be read as well.
+        width: the pixels that the figure should take at most, for print: cells are then as small as their letters
+            allow, fewer panels are side by side, and the colour scale is below them.
 
     Returns:
         A self-contained SVG document.
@@ -155,8 +162,16 @@ def heatmap_grid(
     cell = round(min(24, max(9, (260 if len(panels) < 9 else 230) / max(size, 1))))
     if show_values:
         cell = max(cell, 24 if all(is_whole(panel.matrix()) for panel in panels) else 34)
-    layout = _layout(panels, columns, cell, names or Names())
-    return _figure(panels, layout, limits=limits or Limits(), title=title, show_values=show_values, by_row=by_row)
+    options: dict[str, Any] = {"limits": limits or Limits(), "title": title}
+    options |= {"show_values": show_values, "by_row": by_row}
+    if width is None:
+        return _figure(panels, _layout(panels, columns, cell, names or Names()), **options)
+    for across in range(min(columns, len(panels)), 0, -1):
+        for side in range(max(cell, _LEAST_CELL), _LEAST_CELL - 1, -1):
+            figure = _figure(panels, _layout(panels, across, side, names or Names(), printed=True), **options)
+            if figure_width(figure) <= width:
+                return figure
+    return figure
 
 
 @dataclass(frozen=True)
@@ -176,6 +191,7 @@ class _Layout:
     panel_height: Number
     same_rows: bool
     same_columns: bool
+    is_printed: bool
 
     @property
     def pitch(self) -> tuple[Number, Number]:
@@ -191,8 +207,8 @@ class _Layout:
         return max(1, min(self.most_columns, int(_WIDEST // self.pitch[0])))
 
 
-def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names) -> _Layout:
-    letters = min(12.5, max(7.0, cell * 0.56))
+def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names, *, printed: bool = False) -> _Layout:
+    letters = min(12.5, max(_PRINTED if printed else 7.0, cell * 0.56))
     row_width = max((label_width(word, letters) for panel in panels for word in panel.rows), default=0.0)
     column_width = max((label_width(word, letters) for panel in panels for word in panel.columns), default=0.0)
     tilt = tilt_for(column_width, cell, letters)
@@ -213,6 +229,7 @@ def _layout(panels: Sequence[Panel], columns: int, cell: Number, names: Names) -
         panel_height=max(cell * max(len(panel.rows), 1) for panel in panels),
         same_rows=all(list(panel.rows) == list(panels[0].rows) for panel in panels),
         same_columns=all(list(panel.columns) == list(panels[0].columns) for panel in panels),
+        is_printed=printed,
     )
 
 
@@ -238,9 +255,17 @@ def _figure(
     reach = right - 22 + max(layout.overhang - cell / 2 + layout.letters, 0.0)
     length = min(max(layout.panel_height - 16, 64.0), 150.0)
     shades, values = (scale, names.values) if not by_row else (Scale(0.0, 1.0, scale.colours), "share of row's max.")
+    marks = {"marks_label": names.marks, "faded_label": names.faded}
+    if layout.is_printed:
+        bottom = y_first + (math.ceil(len(panels) / layout.columns) - 1) * down + layout.panel_height + 16
+        strip, strip_width = draw_colour_strip(shades, MARGIN, bottom, label=values)
+        keys, keys_width = draw_legend(panels, scale, MARGIN, bottom + 20, **marks)
+        width = max(right - 22, reach, MARGIN + strip_width, MARGIN + keys_width) + MARGIN / 2
+        height = bottom + 20 + 20 * sum("<text" in key for key in keys)
+        return picture(width, height, body + strip + keys, label=_description(panels, title), title=title)
     body += draw_colour_bar(shades, right, y_first + 16, length=length, label=values)
     below = y_first + 16 + length + 16
-    keys, keys_width = draw_legend(panels, scale, right, below, marks_label=names.marks, faded_label=names.faded)
+    keys, keys_width = draw_legend(panels, scale, right, below, **marks)
     num_rows = math.ceil(len(panels) / layout.columns)
     height = max(y_first + (num_rows - 1) * down + layout.panel_height + 22, below + 20 * len(keys)) + 2
     width = max(right + max(keys_width, text_width(values, 10.5), 48.0), reach) + MARGIN

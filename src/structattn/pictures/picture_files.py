@@ -39,8 +39,8 @@ def encode(svg: str, format: str) -> bytes:
     check_formats([format])
     if format == "svg":
         return svg.encode("utf-8")
-    size = re.match(r'<svg [^>]*?width="(\d+)" height="(\d+)"', svg)
-    if format == "png" and size is not None and 4 * int(size[1]) * int(size[2]) > _MOST_PIXELS:
+    size = re.match(r'<svg [^>]*?width="([\d.]+)" height="([\d.]+)"', svg)
+    if format == "png" and size is not None and 4 * float(size[1]) * float(size[2]) > _MOST_PIXELS:
         raise ConfigError(f"a picture of {size[1]} x {size[2]} pixels is too large for PNG; use SVG or PDF")
     typst: Any = require("typst", "plot")
     # Nothing is read, so any existing folder will do as the root; the working directory may not exist.

@@ -203,6 +203,14 @@ def picture(width: Number, height: Number, body: Sequence[str], *, label: str, t
     return Picture(f"{head}<style>{style}</style>{drawing}</svg>")
 
 
+def figure_width(svg: str) -> int:
+    """The width of a picture of this package, in pixels."""
+    match = _SIZE.match(svg)
+    if match is None:
+        raise ValueError(f"expected a picture of structattn.pictures, got {svg[:40]!r}")
+    return int(match[1])
+
+
 def stack(pictures: Sequence[str]) -> str:
     """Pictures below each other, as one SVG document."""
     if not pictures:
