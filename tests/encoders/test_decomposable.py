@@ -1,5 +1,6 @@
 """Decomposable attention: by hand with loops, independent of padding and company, and learning what entails what."""
 
+import itertools
 from typing import Any
 
 import pytest
@@ -37,9 +38,29 @@ def encoder_of(inside: str, **options: Any) -> SentenceEncoder:
     return build("decomposable", vocab_size=len(VOCABULARY), inside=inside, dim=5, hidden=4, **options).eval()
 
 
+def align(scores: Tensor, alignment: str, cost: Tensor) -> tuple[Tensor, Tensor]:
+    """The weights of both directions; matches that do not cross are listed, each set with its probability."""
+    if alignment == "soft":
+        return scores.softmax(1), scores.softmax(0)
+    rows, columns = map(range, scores.shape)
+    total, weights = torch.zeros(()), torch.zeros(scores.shape)
+    for size in range(min(scores.shape) + 1):
+        for queries, keys in itertools.product(
+            itertools.combinations(rows, size), itertools.combinations(columns, size)
+        ):
+            matched = scores[queries, keys] - cost if size else torch.zeros(0)
+            likelihood = matched.sum().exp()
+            total = total + likelihood
+            weights[queries, keys] += likelihood.detach()
+    return weights / total, weights / total
+
+
+@pytest.mark.parametrize("alignment", ["soft", "monotone"])
 @pytest.mark.parametrize("inside", ["none", "hard"])
-def test_by_hand(inside: str) -> None:
-    encoder = encoder_of(inside, embedder={"dim": 7})
+def test_by_hand(inside: str, alignment: str) -> None:
+    encoder = encoder_of(inside, alignment=alignment, embedder={"dim": 7})
+    cost = encoder.contextualizer.alignment.cost if alignment == "monotone" else torch.zeros(())
+    torch.nn.init.constant_(cost, 0.3)
     core = encoder.contextualizer
     vectors = encoder(*batches()).vector
 
@@ -56,18 +77,20 @@ def test_by_hand(inside: str) -> None:
         x, y = read(FIRST[row]), read(SECOND[row])
         scores = torch.stack([torch.stack([core.attend(one) @ core.attend(other) for other in y]) for one in x])
         left, right = torch.zeros(5), torch.zeros(5)
+        to_second, to_first = align(scores, alignment, cost)
         for index, one in enumerate(x):
-            aligned = sum(weight * other for weight, other in zip(scores[index].softmax(0), y, strict=True))
+            aligned = sum(weight * other for weight, other in zip(to_second[index], y, strict=True))
             left = left + core.compare(torch.cat([one, aligned]))
         for index, other in enumerate(y):
-            aligned = sum(weight * one for weight, one in zip(scores[:, index].softmax(0), x, strict=True))
+            aligned = sum(weight * one for weight, one in zip(to_first[:, index], x, strict=True))
             right = right + core.compare(torch.cat([other, aligned]))
         assert torch.allclose(vectors[row], torch.cat([left, right]), atol=1e-5)
 
 
+@pytest.mark.parametrize("alignment", ["soft", "monotone"])
 @pytest.mark.parametrize("inside", ["none", "simple", "hard", "projective", "nonprojective"])
-def test_company_and_padding_change_nothing(inside: str) -> None:
-    encoder = encoder_of(inside)
+def test_company_and_padding_change_nothing(inside: str, alignment: str) -> None:
+    encoder = encoder_of(inside, alignment=alignment)
     together = encoder(*batches())
     for row in range(3):
         alone = encoder(*batches([row]))
@@ -94,9 +117,10 @@ def test_words_score_and_projected_words_are_looked_at() -> None:
     assert torch.equal(encoder.latent_trees(batch).marginals(), trees.marginals())
 
 
+@pytest.mark.parametrize("alignment", ["soft", "monotone"])
 @pytest.mark.parametrize("inside", ["none", "projective"])
-def test_a_sentence_without_words_gives_no_nan(inside: str) -> None:
-    encoder = encoder_of(inside)
+def test_a_sentence_without_words_gives_no_nan(inside: str, alignment: str) -> None:
+    encoder = encoder_of(inside, alignment=alignment)
     vector = encoder(sa.collate([Sentence([])], VOCABULARY), sa.collate([Sentence(["dog"])], VOCABULARY)).vector
     assert vector.isfinite().all()
     assert not vector[0, :5].any()
@@ -138,6 +162,8 @@ def test_what_does_not_fit_is_refused() -> None:
         encoder(batches()[0])
     with pytest.raises(ConfigError, match="inside expects one of none, simple, hard, projective, nonprojective"):
         encoder_of("soft")
+    with pytest.raises(ConfigError, match="alignment expects one of soft, monotone; got 'hard'"):
+        encoder_of("none", alignment="hard")
     plain = sa.collate([Sentence(["dog"])], VOCABULARY)
     with pytest.raises(MissingStructure, match="GivenHead needs dependency of every sentence"):
         encoder_of("hard")(plain, plain)

@@ -24,6 +24,7 @@ from structattn.layers.dependency_scorer import HeadFamily, dependency_family
 from structattn.layers.linear import glorot_linear
 
 INSIDE = ("none", "simple", "hard", "projective", "nonprojective")
+ALIGNMENTS = ("soft", "monotone")
 
 
 class GivenHead(nn.Module):
@@ -69,6 +70,8 @@ class Decomposable(nn.Module):
         inside: attention ``(states, batch, values=...)``, whose output is concatenated to each word: heads are scored
             from the word vectors, and the values are the projected words, as in Kim et al. (2017), section 4.4. Nothing
             if ``None``.
+        alignment: ``(scores, lengths, temperature=1.0)`` to a distribution over the matches of two sentences, such as
+            ``AlignmentSelection()``, whose marginals take the place of both softmaxes.
         dropout: before each linear map of ``F`` and ``G``.
 
     Example:
@@ -78,10 +81,19 @@ class Decomposable(nn.Module):
         torch.Size([1, 2, 8])
     """
 
-    def __init__(self, width: int, dim: int, *, inside: nn.Module | None = None, dropout: float = 0.0) -> None:
+    def __init__(
+        self,
+        width: int,
+        dim: int,
+        *,
+        inside: nn.Module | None = None,
+        alignment: nn.Module | None = None,
+        dropout: float = 0.0,
+    ) -> None:
         super().__init__()
         self.project = glorot_linear(width, dim, bias=False)
         self.inside = inside
+        self.alignment = alignment
         beside = dim if inside is None else 2 * dim
         self.attend = _two_layers(beside, dim, dropout)
         self.compare = _two_layers(2 * beside, dim, dropout)
@@ -107,13 +119,19 @@ class Decomposable(nn.Module):
         second = following[0]
         length = batch.tokens.shape[1]
         x, y = self._beside(states[:, :length], batch), self._beside(states[:, length:], second)
-        scores = self.attend(x) @ self.attend(y).mT
-        beta = masked_softmax(scores, _pairs(batch.mask, second.mask)) @ y
-        alpha = masked_softmax(scores.mT, _pairs(second.mask, batch.mask)) @ x
-        v = masked_states(self.compare(torch.cat([x, beta], -1)), batch.mask)
-        w = masked_states(self.compare(torch.cat([y, alpha], -1)), second.mask)
+        to_second, to_first = self._align(self.attend(x) @ self.attend(y).mT, batch.mask, second.mask)
+        v = masked_states(self.compare(torch.cat([x, to_second @ y], -1)), batch.mask)
+        w = masked_states(self.compare(torch.cat([y, to_first @ x], -1)), second.mask)
         both = torch.cat([torch.cat([v, torch.zeros_like(v)], -1), torch.cat([torch.zeros_like(w), w], -1)], 1)
         return Encoding(both, torch.cat([batch.mask, second.mask], 1))
+
+    def _align(self, scores: Tensor, queries: Tensor, keys: Tensor) -> tuple[Tensor, Tensor]:
+        """The weights of the keys for each query, and of the queries for each key."""
+        pairs = queries.unsqueeze(-1) & keys.unsqueeze(-2)
+        if self.alignment is None:
+            return masked_softmax(scores, pairs), masked_softmax(scores.mT, pairs.mT)
+        matches = self.alignment(scores.where(pairs, -torch.inf), keys.sum(1), temperature=1.0).marginals()
+        return matches, matches.mT
 
     def _beside(self, states: Tensor, batch: SentenceBatch) -> Tensor:
         projected: Tensor = self.project(states)
@@ -140,6 +158,7 @@ def decomposable(
     embedder: nn.Module,
     *,
     inside: str = "projective",
+    alignment: str = "soft",
     dim: int | None = None,
     hidden: int = 100,
     dropout: float = 0.2,
@@ -150,12 +169,14 @@ def decomposable(
         embedder: gives a state for each word, from which heads are scored.
         inside: what is concatenated to each word: ``none``, the word it chooses (``simple``), its head in the given
             tree (``hard``), or its expected head in a latent tree (``projective``, ``nonprojective``).
+        alignment: how the words of both sentences meet: ``soft``, each attends to all of the other sentence, or
+            ``monotone``, by the marginals of an ``AlignmentCRF``, in which no two matches cross.
         dim: width of the projected words and of the hidden layers; that of the embedder's states if ``None``.
         hidden: width of each direction of the LSTM that scores heads.
         dropout: before each linear map.
 
     Raises:
-        ConfigError: for an unknown ``inside``.
+        ConfigError: for an unknown ``inside`` or ``alignment``.
 
     Example:
         >>> import structattn as sa
@@ -165,6 +186,8 @@ def decomposable(
     """
     if inside not in INSIDE:
         raise ConfigError(f"inside expects one of {', '.join(INSIDE)}; got {inside!r}")
+    if alignment not in ALIGNMENTS:
+        raise ConfigError(f"alignment expects one of {', '.join(ALIGNMENTS)}; got {alignment!r}")
     inputs, width = resolve_width(embedder), resolve_width(embedder, dim)
     layer: nn.Module | None = None
     if inside == "hard":
@@ -173,14 +196,15 @@ def decomposable(
         scorer = DependencyScorer(2 * hidden, family=dependency_family(cast(HeadFamily, inside)))
         reader = ReadingScorer(inputs, hidden, scorer=scorer)
         layer = StructuredAttention(reader, reader=HeadReader(inputs, value_dim=width))
-    contextualizer = Decomposable(inputs, width, inside=layer, dropout=dropout)
+    selection: nn.Module | None = None
+    if alignment == "monotone":
+        from structattn.layers.alignment_selection import AlignmentSelection
+
+        selection = AlignmentSelection()
+    contextualizer = Decomposable(inputs, width, inside=layer, alignment=selection, dropout=dropout)
     return SentenceEncoder(embedder, contextualizer, pooler=SumPooling(), output_dim=2 * width)
 
 
 def _two_layers(inputs: int, outputs: int, dropout: float) -> nn.Sequential:
     first, second = glorot_linear(inputs, outputs), glorot_linear(outputs, outputs)
     return nn.Sequential(nn.Dropout(dropout), first, nn.ReLU(), nn.Dropout(dropout), second, nn.ReLU())
-
-
-def _pairs(rows: Tensor, columns: Tensor) -> Tensor:
-    return rows.unsqueeze(-1) & columns.unsqueeze(1)
