@@ -15,7 +15,7 @@ OPTIONS = {
 
 
 @pytest.mark.parametrize("trees", ["all", "projective"])
-@pytest.mark.parametrize("loss", ["trees", "words"])
+@pytest.mark.parametrize("loss", ["trees", "words", "labelled"])
 @pytest.mark.parametrize("count", [2, 40])
 def test_the_parser_does_not_wait_for_the_device(trees: str, loss: str, count: int) -> None:
     gold = [example.sentences[0] for example in itertools.islice(agreement_treebank(1), count)]
@@ -24,9 +24,6 @@ def test_the_parser_does_not_wait_for_the_device(trees: str, loss: str, count: i
     parser.to("meta")
     with Called() as called:
         parser.loss(batch).backward()
-        scores = parser(batch.inputs)
-        distribution = parser.distribution(scores, batch.inputs.lengths)
-        heads = distribution.to_structure(distribution.argmax())
-        labels = parser.scorer.labels(scores, heads).argmax(-1)
+        labels = parser.best_trees(parser(batch.inputs), batch.inputs.lengths)[1]
     assert labels.shape == batch.heads.shape
     assert not WAITING & set(called.names)

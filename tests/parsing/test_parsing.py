@@ -31,7 +31,7 @@ from structattn.training.parser_config import ParserConfig, parser_optimization
 
 SMALL = {"word_dim": 16, "character_dim": 8, "filters": 16, "hidden": 24, "num_layers": 1}
 OPTIONS = {"encoder": SMALL, "scorer": {"arc_dim": 24, "label_dim": 12}}
-KINDS = [("all", "trees"), ("projective", "trees"), ("all", "words")]
+KINDS = [("all", "trees"), ("projective", "trees"), ("all", "words"), ("all", "labelled"), ("projective", "labelled")]
 
 
 def treebank(count: int) -> list[Sentence]:
@@ -105,6 +105,38 @@ def test_the_loss_is_the_surprisal_of_the_tree_its_labels_and_its_tags(gold: lis
         expected -= of_arcs.log_softmax(-1)[[0, 1], [0, 1]].sum()
         expected -= scores.tags[0].double().log_softmax(-1)[[0, 1], [0, 1]].sum()
     torch.testing.assert_close(parser.loss(batch).double(), expected / 2, rtol=1e-5, atol=1e-6)
+
+
+def test_trees_and_labels_are_chosen_together(gold: list[Sentence]) -> None:
+    """Both trees of two words with all labels, of which ``root`` is for the root's arc: added up, and the best."""
+    torch.manual_seed(4)
+    parser = build_parser(gold, parser={"loss": "labelled"}, **OPTIONS).eval()
+    for parameter in (parser.scorer.arc_weight, parser.scorer.arc_bias, parser.scorer.label_weight):
+        torch.nn.init.normal_(parameter, std=2.0)
+    others = [name for name in parser.label_names if name != "root"]
+    sentence = Sentence(["dogs", "bark"], parser.tag_names[:2], sa.DependencyTree([2, 0], [others[0], "root"]))
+    batch = parser.collate([sentence])
+    with torch.no_grad():
+        scores = parser(batch.inputs)
+        arcs, totals = scores.arcs[0].double(), {}
+        for heads in ([2, 0], [0, 1]):
+            of_arcs = parser.scorer.labels(scores, torch.tensor([heads]))[0].double()
+            for labels in itertools.product(parser.label_names, repeat=2):
+                if all((label == "root") == (head == 0) for label, head in zip(labels, heads, strict=True)):
+                    ids = [parser.label_names.index(label) for label in labels]
+                    totals[tuple(heads), labels] = sum(arcs[w, heads[w]] + of_arcs[w, ids[w]] for w in (0, 1))
+        expected = torch.stack([*totals.values()]).logsumexp(0) - totals[(2, 0), (others[0], "root")]
+        expected -= scores.tags[0].double().log_softmax(-1)[[0, 1], [0, 1]].sum()
+    torch.testing.assert_close(parser.loss(batch).double(), expected / 2, rtol=1e-5, atol=1e-6)
+    (parsed,) = parser.predict([sentence])
+    assert parsed.dependency is not None
+    assert (parsed.dependency.heads, parsed.dependency.labels) == max(totals, key=totals.__getitem__)
+    # A label that is unknown, or not the root's, leaves the labels of its arc summed out.
+    total = torch.stack([value for (heads, _), value in totals.items() if heads == (2, 0)]).logsumexp(0)
+    expected = torch.stack([*totals.values()]).logsumexp(0) - total
+    expected -= scores.tags[0].double().log_softmax(-1)[[0, 1], [0, 1]].sum()
+    strange = Sentence(sentence.words, sentence.tags, sa.DependencyTree([2, 0], ["unheard", others[0]]))
+    torch.testing.assert_close(parser.loss(parser.collate([strange])).double(), expected / 2, rtol=1e-5, atol=1e-6)
 
 
 def test_every_parameter_gets_a_gradient(gold: list[Sentence], parser: TreeCRF) -> None:
@@ -412,7 +444,7 @@ def test_a_treebank_without_words_is_refused(tmp_path: Path) -> None:
 def test_options_are_checked(gold: list[Sentence], files: Path, tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="trees: expected one of all, projective, got 'some'"):
         build_parser(gold, parser={"trees": "some"})
-    with pytest.raises(ConfigError, match="loss: expected one of trees, words, got 'none'"):
+    with pytest.raises(ConfigError, match="loss: expected one of trees, words, labelled, got 'none'"):
         build_parser(gold, parser={"loss": "none"})
     with pytest.raises(ConfigError, match="unexpected keyword argument 'heads'"):
         build_parser(gold, encoder={"heads": 3})

@@ -112,6 +112,17 @@ class BiaffineScorer(nn.Module):
         score = _score_by_head if heads.is_cpu and len(arcs) > _AT_ONCE else _score_by_word
         return score(below, above, weight, arcs).view(*heads.shape, -1)
 
+    def all_labels(self, scores: ParserScores) -> Float[Tensor, "batch word head_id label"]:
+        """Scores of the labels of all arcs.
+
+        Args:
+            scores: the output of ``forward``.
+        """
+        below, above = (_with_one(states) for states in (scores.dependents, scores.heads))
+        weight = self.label_weight.to(above.dtype)
+        weighted = linear(above, weight.flatten(0, 1)).unflatten(-1, weight.shape[:2])
+        return (below @ weighted.flatten(1, 2).mT).unflatten(-1, weighted.shape[1:3])
+
 
 def _score_by_word(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:
     scores = []

@@ -16,7 +16,7 @@ from jaxtyping import Bool, Float, Int64
 from torch import Tensor, nn
 
 from structattn.data.saved_model import SavedModel
-from structattn.distributions import DependencyCRF, NonProjectiveDependencyCRF
+from structattn.distributions import DependencyCRF, Labelled, NonProjectiveDependencyCRF
 from structattn.errors import ConfigError
 from structattn.layers.evaluation_mode import evaluating
 from structattn.parsing.batched_parsing import parse_in_batches
@@ -27,6 +27,7 @@ _FAMILIES: Mapping[str, type[DependencyCRF] | type[NonProjectiveDependencyCRF]] 
     "all": NonProjectiveDependencyCRF,
     "projective": DependencyCRF,
 }
+_LOSSES = ("trees", "words", "labelled")
 _ROOT = "root"
 
 
@@ -106,8 +107,11 @@ class TreeCRF(SavedModel):
     The loss of a sentence is :math:`-\log p(\text{tree})`, the sum over words of :math:`-\log p(\text{label} \mid
     \text{gold arc})` and of :math:`-\log p(\text{tag})`, divided by the number of words of the batch. With
     ``loss="words"`` every word chooses its head independently, :math:`\mathrm{softmax}_j s_{ij}`, as in Dozat and
-    Manning's own training. With either loss, the prediction is the most probable tree of the distribution; each arc
-    then gets its best label, and ``root`` is the label of the root's arc and of no other.
+    Manning's own training. With either of these losses, the prediction is the most probable tree of the distribution;
+    each arc then gets its best label, and ``root`` is the label of the root's arc and of no other. With
+    ``loss="labelled"``, trees and labels are chosen together: the distribution is ``Labelled``, an arc with a label
+    scores :math:`s_{ij}` plus the score of the label, and the loss of a sentence is :math:`-\log p(\text{tree},
+    \text{labels})` and that of the tags.
 
     Args:
         encoder: states of words: a ``WordEncoder``, a ``SubwordEncoder``, or a module of your own with their methods.
@@ -115,7 +119,8 @@ class TreeCRF(SavedModel):
         labels: labels of arcs.
         tags: tags of words.
         trees: ``all`` trees, or the ``projective`` ones.
-        loss: ``trees`` for the likelihood of whole trees, ``words`` for that of each word's head.
+        loss: ``trees`` for the likelihood of whole trees, ``words`` for that of each word's head, ``labelled`` for that
+            of whole trees with their labels.
 
     Raises:
         ConfigError: for an unknown kind of trees or loss.
@@ -147,8 +152,8 @@ class TreeCRF(SavedModel):
         super().__init__()
         if trees not in _FAMILIES:
             raise ConfigError(f"trees: expected one of {', '.join(_FAMILIES)}, got {trees!r}")
-        if loss not in ("trees", "words"):
-            raise ConfigError(f"loss: expected one of trees, words, got {loss!r}")
+        if loss not in _LOSSES:
+            raise ConfigError(f"loss: expected one of {', '.join(_LOSSES)}, got {loss!r}")
         self.encoder: Any = encoder  # a module; only the protocol is used
         self.scorer = scorer
         self.label_names = tuple(labels)
@@ -201,15 +206,36 @@ class TreeCRF(SavedModel):
 
     def distribution(
         self, scores: ParserScores, lengths: Int64[Tensor, " batch"]
-    ) -> DependencyCRF | NonProjectiveDependencyCRF:
-        """The distribution over trees with one root.
+    ) -> DependencyCRF | NonProjectiveDependencyCRF | Labelled:
+        """The distribution over trees with one root, with their labels if the parser chooses both together.
 
         Args:
             scores: the output of ``forward``.
             lengths: number of words of each sentence.
         """
         arcs = scores.arcs.to(torch.promote_types(scores.arcs.dtype, torch.float32))
-        return _FAMILIES[self.trees](arcs, lengths, single_root=True, validate_args=False)
+        family, options = _FAMILIES[self.trees], {"single_root": True, "validate_args": False}
+        if self.loss_over != "labelled":
+            return family(arcs, lengths, **options)
+        head_id = torch.arange(arcs.shape[-1], device=arcs.device)
+        labels = self._with_root_apart(self.scorer.all_labels(scores), head_id == 0)
+        return Labelled(family, arcs.unsqueeze(-1) + labels, lengths, **options)
+
+    def best_trees(
+        self, scores: ParserScores, lengths: Int64[Tensor, " batch"]
+    ) -> tuple[Int64[Tensor, "batch word"], Int64[Tensor, "batch word"]]:
+        """CoNLL id of each word's head in the most probable tree, and the number of its label; anything at padding.
+
+        Args:
+            scores: the output of ``forward``.
+            lengths: number of words of each sentence.
+        """
+        distribution = self.distribution(scores, lengths)
+        best = distribution.to_structure(distribution.argmax())
+        if self.loss_over == "labelled":
+            return best
+        labels = self._with_root_apart(self.scorer.labels(scores, best), best == 0)
+        return best, labels.argmax(-1)
 
     def collate(self, sentences: Sequence[Sentence]) -> GoldBatch:
         """Sentences with trees as tensors, as ``loss`` takes them.
@@ -249,12 +275,17 @@ class TreeCRF(SavedModel):
             batch: the output of ``collate``.
         """
         distribution = self.distribution(scores, batch.inputs.lengths)
-        if self.loss_over == "trees":
-            arcs = -distribution.log_prob(distribution.from_structure(batch.heads)).sum()
-        else:
-            arcs = self._head_surprisal(scores.arcs, batch)
         labels = self.scorer.labels(scores, batch.heads)
-        total = arcs + _surprisal(labels, batch.labels) + _surprisal(scores.tags, batch.tags)
+        if self.loss_over == "words":
+            arcs = self._head_surprisal(scores.arcs, batch)
+        else:
+            arcs = -distribution.log_prob(batch.heads).sum()
+        gold = batch.labels
+        if self.loss_over == "labelled":  # p(tree, labels) = p(tree) p(labels | tree); without a label, summed over all
+            labels = self._with_root_apart(labels, batch.heads == 0)
+            is_allowed = labels.gather(-1, gold.clamp(min=0).unsqueeze(-1)).squeeze(-1) > -torch.inf
+            gold = gold.where(is_allowed, -1)
+        total = arcs + _surprisal(labels, gold) + _surprisal(scores.tags, batch.tags)
         mean: Tensor = total / batch.inputs.lengths.sum()
         return mean
 
@@ -272,9 +303,7 @@ class TreeCRF(SavedModel):
         with evaluating(self):
             batch = self.encoder.collate(nonempty).to(self.device)
             scores = self(batch)
-            distribution = self.distribution(scores, batch.lengths)
-            heads = distribution.to_structure(distribution.argmax())
-            labels = self._best_labels(scores, heads)
+            heads, labels = self.best_trees(scores, batch.lengths)
         columns = zip(heads.tolist(), labels.tolist(), scores.tags.argmax(-1).tolist(), strict=True)
         decoded = (self._decode(sentence, *row) for sentence, row in zip(nonempty, columns, strict=True))
         return [next(decoded) if len(sentence) else self._decode(sentence, (), (), ()) for sentence in sentences]
@@ -299,13 +328,13 @@ class TreeCRF(SavedModel):
         allowed = arcs.masked_fill(itself | beyond, -torch.inf)
         return _surprisal(allowed, batch.heads.masked_fill(~batch.inputs.mask, -1))
 
-    def _best_labels(self, scores: ParserScores, heads: Tensor) -> Tensor:
-        labels = self.scorer.labels(scores, heads)
+    def _with_root_apart(self, labels: Tensor, is_below_root: Tensor) -> Tensor:
+        """Scores of labels, of which ``root`` is for the arc from the root and for no other."""
         root = self._label_ids.get(_ROOT)
-        if root is not None and len(self.label_names) > 1:
-            is_root = torch.arange(len(self.label_names), device=labels.device) == root
-            labels = labels.masked_fill((heads == 0).unsqueeze(-1) != is_root, -torch.inf)
-        return labels.argmax(-1)
+        if root is None or len(self.label_names) == 1:
+            return labels
+        is_root = torch.arange(len(self.label_names), device=labels.device) == root
+        return labels.masked_fill(is_below_root.unsqueeze(-1) != is_root, -torch.inf)
 
     def _decode(self, sentence: Sentence, heads: Sequence[int], labels: Sequence[int], tags: Sequence[int]) -> Sentence:
         size = len(sentence)

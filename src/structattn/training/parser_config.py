@@ -12,7 +12,7 @@ from structattn.options.checking import Option
 from structattn.training.optimization_config import OptimizationConfig, RunSettings, refuse_metric
 
 Trees = Literal["all", "projective"]
-Loss = Literal["trees", "words"]
+Loss = Literal["trees", "words", "labelled"]
 
 
 def parser_optimization(backbone: str | None = None) -> OptimizationConfig:
@@ -40,7 +40,8 @@ class ParserConfig(RunSettings):
         backbone: folder of a Hugging Face encoder to fine-tune; without one, the parser reads only words and
             characters.
         trees: ``all`` trees, or only ``projective`` ones; other trees of the treebank are then made projective.
-        loss: likelihood of whole ``trees``, or of the heads of single ``words``, which is faster.
+        loss: likelihood of whole ``trees``, of the heads of single ``words``, which is faster, or of whole trees with
+            their labels, ``labelled``.
         encoder: options of ``parsing.WordEncoder``, or with a backbone of ``parsing.SubwordEncoder``.
         scorer: options of ``parsing.BiaffineScorer``, such as ``arc_dim``.
         min_count: rarer words are represented by their characters only.
