@@ -13,7 +13,7 @@ import yaml
 from structattn.cli import train_command
 from structattn.cli.arguments import parse
 from structattn.errors import ConfigError, StructAttnError
-from structattn.files.json_yaml import read_yaml
+from structattn.files.json_yaml import read_yaml, write_yaml
 from structattn.training.plan import plan_run
 from structattn.training.run_config import DataConfig, RunConfig, load_config
 from structattn.training.study import read_space, with_values
@@ -150,3 +150,17 @@ def test_the_command_line_names_the_file(option: str, content: str, message: str
     name = message.partition(":")[0]
     with pytest.raises(ConfigError, match=f"^--{name}: expected"):
         parse(train_command.command, [*words, f"--{name}", "x"], name="train")
+
+
+@pytest.mark.parametrize("text", ["1e-3", "+1E5", ".5e3", "5.e-1", "-2e0"])
+def test_an_exponent_makes_a_number_wherever_yaml_is_read(text: str, tmp_path: Path) -> None:
+    """As in YAML 1.2; a word that looks so keeps its quotes when it is written."""
+    file = tmp_path / "a.yaml"
+    file.write_text(f"a: {text}\nb: [{text}]\nc: '{text}'\nd: {text}x\n", encoding="utf-8")
+    values = read_yaml(file)
+    assert values == {"a": float(text), "b": [float(text)], "c": text, "d": f"{text}x"}
+    write_yaml(file, values)
+    assert read_yaml(file) == values
+    low, high = sorted([float(text), 7.0])
+    file.write_text(f"optimization.learning_rate: {{low: {low:.0e}, high: {high:.0e}}}\n", encoding="utf-8")
+    assert read_space(file) == {"optimization.learning_rate": {"low": low, "high": high}}

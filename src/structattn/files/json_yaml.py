@@ -4,6 +4,7 @@ import contextlib
 import functools
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -23,6 +24,7 @@ MAX_YAML_VALUES = 1_000
 MAX_LAYERS = 1_000
 """Layers, or steps, of a model that a file describes."""
 _LONGEST_REASON = 500
+_EXPONENT = re.compile(r"[-+]?(\d+(\.\d*)?|\.\d+)[eE][-+]?\d+$")
 _TOO_DEEP = "expected keys and values, it is nested too deeply"
 
 
@@ -125,7 +127,7 @@ def read_yaml(path: str | os.PathLike[str], *, max_values: int = MAX_YAML_VALUES
     import yaml
 
     try:
-        loader = _yaml_loader()(_yaml_text(path, max_values))
+        loader = _yaml_kinds()[0](_yaml_text(path, max_values))
         root = loader.get_single_node()
         _check_size(root, path, max_values)
         values = None if root is None else loader.construct_document(root)
@@ -147,13 +149,20 @@ def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
     import yaml
 
     with replace_text(path) as stream:
-        stream.write(yaml.safe_dump(dict(values), sort_keys=False, allow_unicode=True))
+        stream.write(yaml.dump(dict(values), Dumper=_yaml_kinds()[1], sort_keys=False, allow_unicode=True))
 
 
 @functools.cache
-def _yaml_loader() -> Any:
-    """The safe loader, which ends at once where brackets are nested too deeply; scanning them takes quadratic time."""
+def _yaml_kinds() -> tuple[Any, Any]:
+    """The safe loader and dumper.
+
+    Brackets that are nested too deeply end the loader at once, as scanning them takes quadratic time. To both ``1e-3``
+    is a number, as in YAML 1.2; to YAML 1.1 it is text without a point and a sign.
+    """
     import yaml
+
+    class Dumper(yaml.SafeDumper):
+        pass
 
     class Loader(yaml.SafeLoader):
         def fetch_flow_collection_start(self, token: Any) -> None:
@@ -161,7 +170,9 @@ def _yaml_loader() -> Any:
                 raise RecursionError
             super().fetch_flow_collection_start(token)
 
-    return Loader
+    for kind in (Loader, Dumper):
+        kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, [*"-+.0123456789"])
+    return Loader, Dumper
 
 
 def _yaml_text(path: str | os.PathLike[str], max_values: int) -> str:
