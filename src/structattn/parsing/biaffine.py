@@ -121,7 +121,8 @@ class BiaffineScorer(nn.Module):
         below, above = (_with_one(states) for states in (scores.dependents, scores.heads))
         weight = self.label_weight.to(above.dtype)
         weighted = linear(above, weight.flatten(0, 1)).unflatten(-1, weight.shape[:2])
-        return (below @ weighted.flatten(1, 2).mT).unflatten(-1, weighted.shape[1:3])
+        labels: Tensor = (below @ weighted.flatten(1, 2).mT).unflatten(-1, weighted.shape[1:3])
+        return labels
 
 
 def _score_by_word(below: Tensor, above: Tensor, weight: Tensor, arcs: Tensor) -> Tensor:

@@ -7,6 +7,7 @@ and Zhang (2020), Efficient second-order TreeCRF for neural dependency parsing, 
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, ClassVar, Protocol, runtime_checkable
 
@@ -214,12 +215,12 @@ class TreeCRF(SavedModel):
             lengths: number of words of each sentence.
         """
         arcs = scores.arcs.to(torch.promote_types(scores.arcs.dtype, torch.float32))
-        family, options = _FAMILIES[self.trees], {"single_root": True, "validate_args": False}
+        family = partial(_FAMILIES[self.trees], single_root=True, validate_args=False)
         if self.loss_over != "labelled":
-            return family(arcs, lengths, **options)
+            return family(arcs, lengths)
         head_id = torch.arange(arcs.shape[-1], device=arcs.device)
         labels = self._with_root_apart(self.scorer.all_labels(scores), head_id == 0)
-        return Labelled(family, arcs.unsqueeze(-1) + labels, lengths, **options)
+        return Labelled(family, arcs.unsqueeze(-1) + labels, lengths)
 
     def best_trees(
         self, scores: ParserScores, lengths: Int64[Tensor, " batch"]
@@ -232,10 +233,9 @@ class TreeCRF(SavedModel):
         """
         distribution = self.distribution(scores, lengths)
         best = distribution.to_structure(distribution.argmax())
-        if self.loss_over == "labelled":
+        if isinstance(best, tuple):
             return best
-        labels = self._with_root_apart(self.scorer.labels(scores, best), best == 0)
-        return best, labels.argmax(-1)
+        return best, self._with_root_apart(self.scorer.labels(scores, best), best == 0).argmax(-1)
 
     def collate(self, sentences: Sequence[Sentence]) -> GoldBatch:
         """Sentences with trees as tensors, as ``loss`` takes them.
