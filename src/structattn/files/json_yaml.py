@@ -154,23 +154,19 @@ def write_yaml(path: Path, values: Mapping[str, Any]) -> None:
 
 @functools.cache
 def _yaml_kinds() -> tuple[Any, Any]:
-    """The safe loader and dumper.
-
-    Brackets that are nested too deeply end the loader at once, as scanning them takes quadratic time. To both ``1e-3``
-    is a number, as in YAML 1.2; to YAML 1.1 it is text without a point and a sign.
-    """
+    """The safe loader, which ends at once where brackets are nested too deeply, and the safe dumper."""
     import yaml
 
     class Dumper(yaml.SafeDumper):
         pass
 
     class Loader(yaml.SafeLoader):
-        def fetch_flow_collection_start(self, token: Any) -> None:
+        def fetch_flow_collection_start(self, token: Any) -> None:  # scanning takes quadratic time
             if self.flow_level >= MAX_DEPTH:
                 raise RecursionError
             super().fetch_flow_collection_start(token)
 
-    for kind in (Loader, Dumper):
+    for kind in (Loader, Dumper):  # to which 1e-3 is a number, as in YAML 1.2
         kind.add_implicit_resolver("tag:yaml.org,2002:float", _EXPONENT, [*"-+.0123456789"])
     return Loader, Dumper
 
