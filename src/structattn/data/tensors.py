@@ -206,5 +206,6 @@ def unpack(tensors: Mapping[str, Tensor], file: Path) -> dict[str, Tensor]:
             continue
         if tensor.dtype != torch.int8 or scale.shape != tensor.shape[:-1] or not scale.is_floating_point():
             raise ParseError(f"expected a scale for every row of 8-bit numbers in tensor {name!r}", file=file)
-        numbers[name] = tensor.float() * scale.float().unsqueeze(-1)
+        # On `meta` there is nothing to multiply, and torch would import its compiler to do so.
+        numbers[name] = tensor.float() if tensor.is_meta else tensor.float() * scale.float().unsqueeze(-1)
     return numbers

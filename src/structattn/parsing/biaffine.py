@@ -70,7 +70,7 @@ class BiaffineScorer(nn.Module):
         super().__init__()
         self.options: Mapping[str, Any] = {"arc_dim": arc_dim, "label_dim": label_dim, "dropout": dropout}
         self.sizes = (arc_dim, arc_dim, label_dim, label_dim)
-        self.root = nn.Parameter(torch.randn(dim) * 0.1)
+        self.root = nn.Parameter(nn.init.normal_(torch.empty(dim), std=0.1))
         # One product for all four kinds of states.
         self.project = glorot_linear(dim, sum(self.sizes), blocks=1, kind=Linear)
         self.activation = nn.LeakyReLU(0.1)
