@@ -7,6 +7,8 @@ import json
 import logging
 import re
 import runpy
+import subprocess
+import sys
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -389,3 +391,21 @@ def test_the_command_says_that_a_text_is_in_another_language(
     (tmp_path / "texts.txt").write_text(OTHERS["German"] + "\n", encoding="utf-8")
     main(["parse", str(tmp_path / "texts.txt"), "--out", str(tmp_path / "trees.conllu")])
     assert "words are unknown to the parser 'en'" in capsys.readouterr().err
+
+
+def test_it_is_built_when_a_sentence_is_missing(tmp_path: Path) -> None:
+    sentences = [["Kids", "wash"], ["Dogs", "bark"]]
+    cache = tmp_path / "cache"
+    expected = sa.parse(sentences[:1], cache=cache)
+    parser = TreeParser.when_needed(MODEL, name="en")
+    assert sa.parse(sentences[:1], parser, cache=cache) == expected
+    assert "model" not in vars(parser)
+    assert sa.parse(sentences, parser, cache=cache)[0] == expected[0]
+    assert "model" in vars(parser)
+
+
+def test_building_a_parser_does_not_import_torchs_compiler() -> None:
+    code = "import sys; from structattn.parsing import load_parser; load_parser('en').model; "
+    code += "print('torch._dynamo' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout.strip() == "False"

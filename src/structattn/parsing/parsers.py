@@ -185,4 +185,5 @@ def _load_packaged(name: str, hardware: Hardware | None) -> Parser:
     from structattn.parsing.sentence_splitting import split_by_rules
     from structattn.parsing.tree_parser import TreeParser
 
-    return TreeParser.from_folder(PACKAGED[name], hardware, name=name, split=split_by_rules if name == _RULES else None)
+    split = split_by_rules if name == _RULES else None
+    return TreeParser.when_needed(PACKAGED[name], hardware, name=name, split=split)

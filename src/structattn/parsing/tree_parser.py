@@ -1,6 +1,7 @@
 """This library's parser: built from a treebank and options, read from its folder, and as a parser of raw texts."""
 
 import dataclasses
+import functools
 import hashlib
 import logging
 import os
@@ -42,7 +43,7 @@ class TreeParser:
     """This library's parser, from a folder.
 
     Args:
-        model: the parser.
+        model: the parser, or a function that builds it when there is something to parse.
         version: distinguishes it from other parsers.
         hardware: where it runs, and the precision; the CPU if ``None``.
         name: name of the parser.
@@ -61,7 +62,7 @@ class TreeParser:
 
     def __init__(
         self,
-        model: TreeCRF,
+        model: TreeCRF | Callable[[], TreeCRF],
         *,
         version: str,
         hardware: Hardware | None = None,
@@ -69,7 +70,7 @@ class TreeParser:
         split: Split = split_by_rules,
     ) -> None:
         self.hardware = Hardware("cpu") if hardware is None else hardware
-        self.model = self.hardware.move(model.eval())
+        self._build = (lambda: model) if isinstance(model, TreeCRF) else model
         self.name = name
         self.split = split
         self._is_warned = False
@@ -99,11 +100,47 @@ class TreeParser:
             ConfigError: if the folder contains another kind of model, or was written by another version; if there is no
                 such device.
         """
+        parser = cls.when_needed(folder, hardware, name=name, split=split or _read_split(folder))
+        _ = parser.model
+        return parser
+
+    @classmethod
+    def when_needed(
+        cls,
+        folder: str | os.PathLike[str],
+        hardware: Hardware | None = None,
+        *,
+        name: str = "structattn",
+        split: Split | None = None,
+    ) -> "TreeParser":
+        """Load a parser, as ``from_folder``, but read its model when there is something to parse, its name at once.
+
+        Args:
+            folder: folder of the run or the parser.
+            hardware: where it runs, and the precision; the CPU if ``None``.
+            name: name of the parser.
+            split: splits raw texts; by default the parser's own splitter, if it has one.
+
+        Returns:
+            The parser.
+
+        Raises:
+            ConfigError: if there is no such device. What is wrong with the folder is raised by the first parse.
+
+        Example:
+            >>> from structattn.parsing.parsers import PACKAGED
+            >>> TreeParser.when_needed(PACKAGED["en"], name="en").name
+            'en'
+        """
         version = f"{structattn.__version__}+{fingerprint(folder)}"
-        if split is None:
-            splitter = find_model_folder(folder) / SPLITTER
-            split = read_splitter(splitter).split if splitter.is_dir() else split_by_rules
-        return cls(read_parser(folder), version=version, hardware=hardware, name=name, split=split)
+        read_split = functools.cache(lambda: _read_split(folder))
+        split = split or (lambda texts: read_split()(texts))
+        return cls(lambda: read_parser(folder), version=version, hardware=hardware, name=name, split=split)
+
+    @functools.cached_property
+    def model(self) -> TreeCRF:
+        """The model, in evaluation mode, where it runs."""
+        return self.hardware.move(self._build().eval())
 
     def parse_words(self, sentences: Sequence[Sequence[str]]) -> list[Sentence]:
         """Trees and tags for lists of words; see ``TreeCRF.parse`` for very long ones.
@@ -204,6 +241,11 @@ def read_parser(folder: str | os.PathLike[str]) -> TreeCRF:
     """Read a parser folder, or the best parser of a run folder. The parser is in evaluation mode, on the CPU."""
     parser: TreeCRF = read_model(folder, [TreeCRF.kind])
     return parser
+
+
+def _read_split(folder: str | os.PathLike[str]) -> "Split":
+    splitter = find_model_folder(folder) / SPLITTER
+    return read_splitter(splitter).split if splitter.is_dir() else split_by_rules
 
 
 def read_splitter(folder: str | os.PathLike[str]) -> TextSplitter:
