@@ -109,6 +109,17 @@ def test_programs_agree_at_any_spread(name: str, spread: float) -> None:
 
 @compiled
 @every_family
+@pytest.mark.parametrize(("n", "spread"), [(13, 30.0), (27, 30.0), (33, 10.0), (64, 10.0), (64, 30.0), (100, 3.0)])
+def test_programs_agree_where_weights_are_multiplied(name: str, n: int, spread: float) -> None:
+    # Sums of doubles would leave their range here, if weights were only divided by what a best structure has.
+    scores = random_scores(name, n, 5, seed=8, spread=spread)
+    scores[3] /= spread
+    scores[4, 2] = -torch.inf  # of such sentences some go on to exponents
+    compare(name, scores, torch.tensor([n, n - 1, n // 2, n, n]), tolerance=1e-12)
+
+
+@compiled
+@every_family
 def test_a_tree_with_a_wide_margin_keeps_its_small_probabilities(name: str) -> None:
     scores = random_scores(name, 12, 2, seed=4)
     best = FAMILIES[name][0](scores).argmax()

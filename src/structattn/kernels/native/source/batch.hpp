@@ -115,6 +115,49 @@ struct Group {
   STRUCTATTN_INLINE Bits ends_at(int64_t position) const {
     return Bits{lengths[0], lengths[1], lengths[2], lengths[3]} == position;
   }
+  STRUCTATTN_INLINE Bits reaches(int64_t position) const {
+    return Bits{lengths[0], lengths[1], lengths[2], lengths[3]} >= position;
+  }
+};
+
+// Weights of parts of which every structure of a sentence holds the same number may all be multiplied by one factor.
+// It is chosen on the way up, from the sums over the first words, where the sum over all would leave the range of
+// doubles. Then weights may be above one, and the proof is another: no number is outside 2^-500 .. 2^500, so that no
+// product of two is rounded to zero or to infinity.
+struct Scaling {
+  static constexpr double kRange = 0x1p500;
+  static constexpr double kWithin = 250.0;  // half of what is trusted: sums over the first words are an estimate
+  Lanes log = all(0.0);                     // of the factor; zero where there is none
+
+  Bits used() const { return log != 0.0; }
+
+  // Takes up the factors that make sums over `parts` parts one, for sentences of `all_parts[lane]`, and returns them;
+  // `needed` are the sentences that have to change, whatever the estimate.
+  template <class Num>
+  Lanes adjust(const Num& sum, double parts, const double* all_parts, Bits needed, bool* changed) {
+    Lanes factor = all(1.0);
+    for (int lane = 0; lane < kLanes; ++lane) {
+      const double rate = sum.log(lane) / parts;
+      if (!(std::fabs(rate) < 600.0) || !(needed[lane] || std::fabs(rate * all_parts[lane]) > kWithin)) continue;
+      factor[lane] = std::exp(-rate);
+      log[lane] += std::log(factor[lane]);
+      *changed = true;
+    }
+    return factor;
+  }
+};
+
+// The least and the largest of the numbers of each sentence.
+struct Bounds {
+  Lanes least = all(1.0), largest = all(1.0);
+
+  template <class Num>
+  STRUCTATTN_INLINE void take(const Num& number, Bits used) {
+    const Lanes value = used ? number.value : all(1.0);
+    least = minimum(value, least);
+    largest = maximum(value, largest);
+  }
+  Bits safe() const { return (least > 1.0 / Scaling::kRange) & (largest < Scaling::kRange); }
 };
 
 // Memory for all threads together; where sentences are so long that this is too little, fewer threads work.

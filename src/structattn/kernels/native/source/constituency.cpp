@@ -18,8 +18,8 @@ struct Phrases {
     Num *B = in.B, *oX = in.oX;
     Shift shifts[kLanes];
     load(call, group, in, shifts);
-    inside(in);
-    const Num total = sum_of_trees(group, in);
+    Bits trusted;
+    const Num total = sum_all(group, in, shifts, &trusted);
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
       if (call.log_partition != nullptr) {
@@ -30,7 +30,7 @@ struct Phrases {
     }
     if (call.parts == nullptr && !call.entropies.wants_parts()) {
       write_entropies(call, group, shifts, total);
-      return untrusted_lanes(total.trusted(), group);
+      return untrusted_lanes(trusted, group);
     }
     const Num start = outside_of_all(total);
     for (int64_t b = size - 1; b >= 1; --b) {
@@ -46,7 +46,7 @@ struct Phrases {
       }
     }
     write_entropies(call, group, shifts, total);
-    return untrusted_lanes(total.trusted(), group);
+    return untrusted_lanes(trusted, group);
   }
 
   template <class Num, class T>

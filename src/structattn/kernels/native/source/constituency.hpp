@@ -82,12 +82,13 @@ void load(const Call<T>& call, const Group& group, const Tables<Num>& in, Shift*
   }
 }
 
+// Spans that end at `from` .. `to`, which needs those that end before.
 template <class Num>
-void inside(const Tables<Num>& in) {
+void inside(const Tables<Num>& in, int64_t from, int64_t to) {
   const Num* weights = in.weights;
   Num *B = in.B, *X = in.oX;
   const int64_t size = in.size;
-  for (int64_t k = 1; k < size; ++k) {
+  for (int64_t k = from; k < to; ++k) {
     B[(k - 1) * size + k] = B[k * size + k - 1] = weights[k * size + k - 1];
     for (int64_t i = k - 2; i >= 0; --i) {
       const Num sum = dot(B + i * size + i + 1, B + k * size + i + 1, k - i - 1).settle();
@@ -97,12 +98,77 @@ void inside(const Tables<Num>& in) {
   }
 }
 
+template <class Num>
+void inside(const Tables<Num>& in) {
+  inside(in, 1, in.size);
+}
+
 // The sum over all trees, after `inside`.
 template <class Num>
 Num sum_of_trees(const Group& group, const Tables<Num>& in) {
   Num total = Num::one().where(group.ends_at(0));
   for (int64_t k = 1; k < in.size; ++k) total = total + in.B[k].where(group.ends_at(k));
   return total;
+}
+
+// Whether numbers can be trusted, where weights were multiplied: those of all spans.
+template <class Num>
+Bits safe_sums(const Group& group, const Tables<Num>& in) {
+  Bounds range;
+  for (int64_t k = 1; k < in.size; ++k) {
+    const Bits used = group.reaches(k);
+    for (int64_t i = 0; i < k; ++i) {
+      range.take(in.weights[k * in.size + i], used);
+      range.take(in.B[i * in.size + k], used);
+      if (k - i > 1) range.take(in.oX[i * in.size + k], used);
+    }
+  }
+  return range.safe();
+}
+
+// The sum over all trees after `load`, in tables whose weights may be multiplied, and the sentences it is trusted for.
+template <class Num>
+Num sum_all(const Group& group, const Tables<Num>& in, Shift* shifts, Bits* trusted) {
+  if constexpr (!Num::guarded) {
+    inside(in);
+    const Num total = sum_of_trees(group, in);
+    *trusted = total.trusted();
+    return total;
+  } else {
+    Scaling scaling;
+    double phrases[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) {
+      phrases[lane] = static_cast<double>(std::max<int64_t>(group.lengths[lane] - 1, 0));
+    }
+    const auto rescale = [&](const Num& sum, double count, Bits needed) {
+      bool changed = false;
+      const Lanes factor = scaling.adjust(sum, count, phrases, needed, &changed);
+      for (int64_t k = 2; k < in.size && changed; ++k) {
+        for (int64_t i = 0; i + 1 < k; ++i) {
+          in.weights[k * in.size + i] = scaled(in.weights[k * in.size + i], factor);
+        }
+      }
+      return changed;
+    };
+    int64_t done = 1;
+    for (int64_t probe = 12; 2 * probe < in.size; probe *= 2) {
+      inside(in, done, probe + 1);
+      done = probe + 1;
+      if (rescale(in.oX[probe], static_cast<double>(probe - 2), Bits{0, 0, 0, 0})) inside(in, 1, done);
+    }
+    inside(in, done, in.size);
+    Num total = sum_of_trees(group, in);
+    const Bits failed = ~(scaling.used() ? safe_sums(group, in) : total.trusted());
+    if (rescale(total, static_cast<double>(std::max<int64_t>(group.longest - 1, 1)), failed)) {
+      inside(in);
+      total = sum_of_trees(group, in);
+    }
+    const Bits used = scaling.used();
+    *trusted = total.trusted();
+    if (used[0] | used[1] | used[2] | used[3]) *trusted = used ? safe_sums(group, in) : *trusted;
+    for (int lane = 0; lane < kLanes; ++lane) shifts[lane].growth -= phrases[lane] * scaling.log[lane];
+    return total;
+  }
 }
 
 template <class T>

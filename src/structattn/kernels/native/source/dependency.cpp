@@ -18,8 +18,8 @@ struct Arcs {
     const Tables<Num> in(workspace, group.longest);
     Shift shifts[kLanes];
     load(call, group, in, shifts);
-    inside(in, call.single_root ? 1 : 0);
-    const Num total = sum_of_trees(group, in, call.single_root);
+    Bits trusted;
+    const Num total = sum_all(group, in, call.single_root, shifts, &trusted);
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0) continue;
       if (call.log_partition != nullptr) {
@@ -38,7 +38,7 @@ struct Arcs {
       const double left = total.log(lane) + shifts[lane].growth;
       shifts[lane].expected.write(call.entropies, group.items[lane], left, group.lengths[lane] < 2);
     }
-    return untrusted_lanes(total.trusted(), group);
+    return untrusted_lanes(trusted, group);
   }
 
   // Takes the probability of one arc in four sentences. The type of the scores stays behind it: the program that fills

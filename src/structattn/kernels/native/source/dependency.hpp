@@ -148,13 +148,19 @@ void fill_columns(const Tables<Num>& in, int64_t t, int64_t first) {
   for (; s >= first; --s) fill<1, C>(in, s, t);
 }
 
+// Columns `from` .. `to` of the tables, which needs those before.
+template <class Num>
+void inside(const Tables<Num>& in, int64_t first, int64_t from, int64_t to) {
+  constexpr int kColumns = kBlock<Num>;
+  int64_t t = from;
+  for (; t + kColumns <= to; t += kColumns) fill_columns<kColumns>(in, t, first);
+  for (; t < to; ++t) fill_columns<1>(in, t, first);
+}
+
 template <class Num>
 void inside(const Tables<Num>& in, int64_t first) {
-  constexpr int kColumns = kBlock<Num>;
   in.CR[0] = in.CL[0] = Num::one();
-  int64_t t = 1;
-  for (; t + kColumns <= in.size; t += kColumns) fill_columns<kColumns>(in, t, first);
-  for (; t < in.size; ++t) fill_columns<1>(in, t, first);
+  inside(in, first, 1, in.size);
 }
 
 // What stands on both sides of a single root.
@@ -181,6 +187,73 @@ Num sum_of_trees(const Group& group, const Tables<Num>& in, bool single_root) {
   Num total = empty;
   for (int64_t t = 1; t < in.size; ++t) total = total + in.CR[t].where(group.ends_at(t));
   return total;
+}
+
+// Whether numbers can be trusted, where weights were multiplied: those of all spans and arcs.
+template <class Num>
+Bits safe_sums(const Group& group, const Tables<Num>& in, const Num& total, bool single_root) {
+  Bounds range;
+  range.take(total, group.reaches(0));
+  for (int64_t t = 1; t < in.size; ++t) {
+    const Bits used = group.reaches(t);
+    range.take(in.weights[t * in.size], used);
+    if (single_root) range.take(in.left[t], used);
+    for (int64_t s = single_root ? 1 : 0; s < t; ++s) {
+      const int64_t cell = s * in.size + t;
+      for (const Num* table : {in.oX, in.CR, in.IR}) range.take(table[cell], used);
+      range.take(in.weights[t * in.size + s], used);
+      if (s == 0) continue;
+      for (const Num* table : {in.weights, in.CL, in.IL}) range.take(table[cell], used);
+    }
+  }
+  return range.safe();
+}
+
+// The sum over all trees after `load`, in tables whose weights may be multiplied, and the sentences it is trusted for.
+template <class Num>
+Num sum_all(const Group& group, const Tables<Num>& in, bool single_root, Shift* shifts, Bits* trusted) {
+  const int64_t first = single_root ? 1 : 0;
+  if constexpr (!Num::guarded) {
+    inside(in, first);
+    const Num total = sum_of_trees(group, in, single_root);
+    *trusted = total.trusted();
+    return total;
+  } else {
+    Scaling scaling;
+    double words[kLanes];
+    for (int lane = 0; lane < kLanes; ++lane) words[lane] = static_cast<double>(group.lengths[lane]);
+    const auto rescale = [&](const Num& sum, double count, Bits needed) {
+      bool changed = false;
+      const Lanes factor = scaling.adjust(sum, count, words, needed, &changed);
+      for (int64_t cell = 0; cell < in.size * in.size && changed; ++cell) {
+        in.weights[cell] = scaled(in.weights[cell], factor);
+      }
+      return changed;
+    };
+    in.CR[0] = in.CL[0] = Num::one();
+    int64_t done = 1;
+    for (int64_t probe = 12; 2 * probe < in.size; probe *= 2) {
+      inside(in, first, done, probe + 1);
+      done = probe + 1;
+      // All trees over the first words, without the root.
+      const Num sum = dot(in.CL + in.size + 1, in.CR + probe * in.size + 1, probe);
+      if (rescale(sum, static_cast<double>(probe - 1), Bits{0, 0, 0, 0})) inside(in, first, 1, done);
+    }
+    inside(in, first, done, in.size);
+    Num total = sum_of_trees(group, in, single_root);
+    const Bits failed = ~(scaling.used() ? safe_sums(group, in, total, single_root) : total.trusted());
+    if (rescale(total, static_cast<double>(std::max<int64_t>(group.longest, 1)), failed)) {
+      inside(in, first);
+      total = sum_of_trees(group, in, single_root);
+    }
+    const Bits used = scaling.used();
+    *trusted = total.trusted();
+    if (used[0] | used[1] | used[2] | used[3]) {
+      *trusted = used ? safe_sums(group, in, total, single_root) : *trusted;
+    }
+    for (int lane = 0; lane < kLanes; ++lane) shifts[lane].growth -= words[lane] * scaling.log[lane];
+    return total;
+  }
 }
 
 template <class T>

@@ -121,9 +121,9 @@ struct RandomArcs {
     const Tables<Num> in(workspace, group.longest);
     Shift shifts[kLanes];
     load(call, group, in, shifts);
-    inside(in, call.single_root ? 1 : 0);
-    const Num total = sum_of_trees(group, in, call.single_root);
-    const unsigned char untrusted = untrusted_lanes(total.trusted(), group);
+    Bits trusted;
+    const Num total = sum_all(group, in, call.single_root, shifts, &trusted);
+    const unsigned char untrusted = untrusted_lanes(trusted, group);
     std::vector<typename Descent<Num, T, Drawn>::Span> waiting;
     for (int lane = 0; lane < kLanes; ++lane) {
       if (group.items[lane] < 0 || (untrusted >> lane & 1)) continue;

@@ -3,8 +3,9 @@
 // beta[t,c] = sum over s < t and labels b of beta[s,b] W(s,t,b,c), with beta[0,0] = 1.
 //
 // To the score of a segment the score of the best prefix before it is added, z[s,b], and that of the best prefix with it,
-// z[t,c], is taken away. So no weight is above one, and those of a best segmentation are one each. A factor C + 1 for each
-// word makes up for the number of segmentations, C (C + 1)^(n - 1) at most.
+// z[t,c], is taken away. So every beta that is not zero is the number one at least. After each word those of doubles are
+// multiplied by a power of two, 2^-e[t], which brings the largest near one; W(s,t,b,c) is multiplied by 2^(e[s] - e[t]).
+// Where the others stay above 2^-721, no product has lost anything that its sum would show.
 #pragma once
 
 #include <cmath>
@@ -13,6 +14,8 @@
 
 namespace structattn {
 namespace segments {
+
+constexpr double kLog2 = 0x1.62e42fefa39efp-1;
 
 // Scores and parts are `[start, width - 1, label before, label]`.
 template <class T>
@@ -60,8 +63,7 @@ template <class T, class Num>
 class Forward {
  public:
   Forward(const Segments<T>& call, void* memory)
-      : call(call), C(call.states), growth(std::log1p(static_cast<double>(call.states))),
-        beta(static_cast<Num*>(memory)), relative(call.states), direction(call.states) {}
+      : call(call), C(call.states), beta(static_cast<Num*>(memory)), relative(call.states), direction(call.states) {}
 
   static int64_t bytes(const Segments<T>& call, int64_t longest) {
     return (longest + 1) * call.states * static_cast<int64_t>(sizeof(Num));
@@ -73,12 +75,12 @@ class Forward {
  protected:
   const Segments<T>& call;
   const int64_t C;
-  const double growth;
   Num* const beta;
   Group group;
   std::vector<double> prefixes[kLanes];
   double top[kLanes];    // the best score of a segmentation, zero if there is none
   double scale[kLanes];  // the unit of the vector
+  std::vector<Lanes> exponents;  // e[t]
   Num total;
   // Of the segments that end with each label: scores less prefixes, and the vector.
   std::vector<Lanes> relative, direction;
@@ -99,8 +101,11 @@ class Forward {
                                                                 length * call.widths * C * C));
     }
     for (int64_t cell = 0; cell < (group.longest + 1) * C; ++cell) beta[cell] = cell == 0 ? Num::one() : Num::zero();
+    exponents.assign(group.longest + 1, all(0.0));
+    Bits trusted = all(0.0) == all(0.0);
     for (int64_t t = 1; t <= group.longest; ++t) {
       Num* here = beta + t * C;
+      exponents[t] = exponents[t - 1];
       for (int64_t s = call.first_start(t); s < t; ++s) {
         for (int64_t b = 0; b < (s == 0 ? 1 : C); ++b) {
           fill_row(s, t, b, row);
@@ -108,14 +113,38 @@ class Forward {
           for (int64_t c = 0; c < C; ++c) here[c].accumulate(before, row[c]);
         }
       }
-      for (int64_t c = 0; c < C; ++c) here[c] = here[c].settle();
+      if constexpr (Num::guarded) {
+        trusted &= rescale(t, here);
+      } else {
+        for (int64_t c = 0; c < C; ++c) here[c] = here[c].settle();
+      }
     }
     total = Num::zero();
     for (int64_t t = 0; t <= group.longest; ++t) {
       for (int64_t c = 0; c < C; ++c) total.accumulate(beta[t * C + c], last(t, c));
     }
     total = total.settle();
-    return untrusted_lanes(total.trusted(), group);
+    return untrusted_lanes(total.trusted() & trusted, group);
+  }
+
+  // Brings the largest number after a word near one; returns the sentences whose numbers can all be trusted.
+  Bits rescale(int64_t t, Num* here) {
+    Lanes top = all(0.0);
+    for (int64_t c = 0; c < C; ++c) top = maximum(top, here[c].value);
+    const Bits biased = ((Bits)top >> 52) & 0x7ff;
+    const Lanes change = top > 0.0 ? (Lanes)(biased | (Bits)all(0x1p52)) - (0x1p52 + 1023.0) : all(0.0);
+    exponents[t] += change;
+    Lanes least = all(1.0);
+    for (int64_t c = 0; c < C; ++c) {
+      here[c] = scaled(here[c], power_of_two(-change));
+      Lanes value = here[c].value;
+      for (int lane = 0; lane < kLanes; ++lane) {
+        const bool is_used = group.items[lane] >= 0 && t <= group.lengths[lane];
+        if (!is_used || prefixes[lane][t * C + c] == -kInfinity) value[lane] = 1.0;
+      }
+      least = minimum(value, least);
+    }
+    return least > kTrusted;
   }
 
   // The weights of the segments s .. t after label b, for each label of their own.
@@ -134,7 +163,7 @@ class Forward {
       const T* vector = call.vector + (scores - call.scores);
       for (int64_t c = 0; c < C; ++c) direction[c][lane] = vector[c] / scale[lane];
     }
-    const double taken = static_cast<double>(t - s) * growth;
+    const Lanes taken = (exponents[t] - exponents[s]) * kLog2;
     for (int64_t c = 0; c < C; ++c) row[c] = Num::weight(relative[c] - taken, direction[c]);
   }
 
@@ -150,7 +179,7 @@ class Forward {
 
   // Logarithm of the sum over the segmentations of a sentence without `top`.
   double log_left(int lane) const {
-    return total.log(lane) + static_cast<double>(group.lengths[lane]) * growth;
+    return total.log(lane) + exponents[group.lengths[lane]][lane] * kLog2;
   }
 };
 

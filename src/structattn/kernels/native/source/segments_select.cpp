@@ -93,7 +93,7 @@ class FirstSegments {
 template <class T, class Num>
 class RandomSegments : Forward<T, Num> {
   using Base = Forward<T, Num>;
-  using Base::call, Base::C, Base::beta, Base::group, Base::prefixes, Base::growth;
+  using Base::call, Base::C, Base::beta, Base::group, Base::prefixes, Base::exponents;
   enum Kind : uint64_t { kBefore, kLast };
 
  public:
@@ -141,8 +141,8 @@ class RandomSegments : Forward<T, Num> {
   Num way(int lane, int64_t s, int64_t t, int64_t b, int64_t c) const {
     const double before = prefixes[lane][s * C + b], score = call.row(group.items[lane], s, t, b)[c];
     if (before == -kInfinity || !(score > -kInfinity)) return Num::zero();
-    const double left = before + score - prefixes[lane][t * C + c] - static_cast<double>(t - s) * growth;
-    return Num::weight(all(left), all(0.0));
+    const double left = before + score - prefixes[lane][t * C + c];
+    return Num::weight(all(left) - (exponents[t] - exponents[s]) * kLog2, all(0.0));
   }
 };
 
