@@ -43,7 +43,7 @@ def ask(request: dict[str, Any]) -> dict[str, Any]:
         case "parse":
             words = request["text"][0].split()
             return {**head, "ms": 1.0, "sentences": [sentence(words, [0, *range(1, len(words))])]}
-        case "influence" | "arcs":
+        case "influence" | "gradient" | "arcs":
             return {**head, "model": request["models"][0], "values": [[0.5, -0.25, None, 0.0, 0.1]]}
         case "moves":
             trees = [move_word(DependencyTree(given["heads"]), *move) for move in request["moves"]]

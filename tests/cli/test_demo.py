@@ -58,7 +58,7 @@ def test_the_page_stands_alone_and_shows_figures_and_attention(found: Demonstrat
     assert all(example in flipping for example in shown) or not flipping
     for item in boot["items"]:
         assert [look["model"] for look in item["replies"]["look"]["looks"]] == names
-        assert set(item["replies"]) == {"look", "influence", "arcs"}
+        assert set(item["replies"]) == {"look", "influence", "gradient", "arcs"}
     assert f"structattn explore {found.page.parent}/runs/ms_san {found.page.parent}/runs/transformer" in text
     assert text.count("<svg") == 2
     assert "src=" not in text

@@ -19,10 +19,11 @@ from structattn.data.text_vocabulary import CharacterSplitter, TextVocabulary
 from structattn.encoders import build
 from structattn.errors import ConfigError
 from structattn.explorer import Answers, tried_edits
-from structattn.explorer.protocol import sentence_to_json
+from structattn.explorer.protocol import read_sentence, sentence_to_json
 from structattn.explorer.reply_records import answer_to_json
 from structattn.http.request_checks import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out, look
+from structattn.inspection.gradient_input import gradient_times_input, has_gradient
 from structattn.inspection.single_edits import edit_example, move_word
 from structattn.parsing.missing_trees import MissingTrees
 from structattn.syntax import ConstituencyTree, DependencyTree, Sentence
@@ -171,6 +172,17 @@ def test_a_long_influence_comes_in_parts(kind: str, do: str, folder: Path, monke
         assert [value is None for value in row] == [value is None for value in expected or ()]
         assert [value or 0.0 for value in row] == pytest.approx([value or 0.0 for value in expected or ()], abs=1e-5)
     assert replies == (-(-whole["of"] // 2) if any(whole["values"]) else 1)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_gradients_are_those_of_inspection(kind: str, folder: Path) -> None:
+    model = KINDS[kind](folder).eval()
+    reply = in_json(Answers({"mine": model}).ask(request("gradient", model)))
+    if not has_gradient(model):
+        assert reply["values"] == [None] * len(item(model).sentences)
+        return
+    expected = [list(each.changes) for each in gradient_times_input(model, item(model))]
+    assert np.allclose(np.concatenate(reply["values"]), np.concatenate(expected), atol=1e-4)
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -477,12 +489,16 @@ def test_what_a_page_is_born_with() -> None:
     assert boot["items"][1]["sentences"][0]["heads"] == [2, 0]
     for entry in boot["items"]:
         assert [one["model"] for one in entry["replies"]["look"]["looks"]] == list(models)
-        for do in ("influence", "arcs"):
+        for do in ("influence", "gradient", "arcs"):
             assert list(entry["replies"][do]) == list(models)
         carried = {name: list(structures) for name, structures in entry["edits"].items()}
         assert carried == {"one": ["dependency"], "two": ["dependency"], "three": []}
     live = answers.boot(items, host="server")
     assert [list(one["replies"]) for one in live["items"]] == [["look"], []]
+    for entry in live["items"]:
+        example = Example(tuple(map(read_sentence, entry["sentences"])))
+        expected = {name: model.predict([example])[0].label for name, model in models.items()}
+        assert {name: answer["label"] for name, answer in entry["answers"].items()} == expected
     assert Answers({name: models[name] for name in ("one", "two")}).boot(items, host="server")["view"]["models"] == [
         "one",
         "two",

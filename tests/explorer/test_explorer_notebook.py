@@ -107,7 +107,7 @@ def test_without_anywidget_it_is_a_frozen_page(model: Any, monkeypatch: pytest.M
         [3, 3, 0],
         [2, 3, 0],
     ]  # the first by the parser
-    assert set(boot["items"][1]["replies"]) == {"look", "influence", "arcs"}
+    assert set(boot["items"][1]["replies"]) == {"look", "influence", "gradient", "arcs"}
 
 
 def test_what_cannot_be_explored_is_refused(model: Any) -> None:

@@ -57,7 +57,7 @@ def test_the_page_has_every_sentence_and_every_head() -> None:
 def test_influence_of_words_and_arcs_comes_where_it_is_asked_for() -> None:
     data = data_of(attention_page(model_of("ms_san"), [KIDS], influence=True))
     replies = data["items"][0]["replies"]
-    assert set(replies) == {"look", "influence", "arcs"}
+    assert set(replies) == {"look", "influence", "gradient", "arcs"}
     assert len(replies["influence"]["model"]["values"][0]) == len(KIDS)
 
 

@@ -55,7 +55,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "id in parts": (changed(id=7.5), "id: expected a whole number, got 7.5"),
     "id true": (changed(id=True), "id: expected a whole number, got True"),
     "unknown action": (changed(do="train"), "do: expected one of look, parse"),
-    "no action": (changed(do=None), "do: expected one of look, parse, influence, arcs, flip, moves, draw, got None"),
+    "no action": (
+        changed(do=None),
+        "do: expected one of look, parse, influence, gradient, arcs, flip, moves, draw, got None",
+    ),
     "action in a list": (changed(do=["look"]), "do: expected one of"),
     "no models": (changed(models=[]), "models: expected 1 to 2, got 0"),
     "three models": (changed(models=["a", "b", "c"]), "models: expected 1 to 2, got 3"),

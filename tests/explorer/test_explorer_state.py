@@ -60,7 +60,10 @@ BAD: dict[str, tuple[Any, str]] = {
     "cycle": ({**STATE, "sentences": [{"words": ["a"], "heads": [1]}]}, "sentence 0: heads must not form a cycle"),
     "other words before": ({**STATE, "before": [{"words": ["b"]}]}, "before: expected the words of the sentences"),
     "unknown key of the view": ({**STATE, "view": {"zoom": 2}}, "view: unknown key 'zoom'"),
-    "unknown mode": ({**STATE, "view": {"mode": "film"}}, "view.mode: expected one of weights, change, got 'film'"),
+    "unknown mode": (
+        {**STATE, "view": {"mode": "film"}},
+        "view.mode: expected one of weights, change, difference, got 'film'",
+    ),
     "unknown scale": ({**STATE, "view": {"scale": "log"}}, "view.scale: expected one of shared, row, got 'log'"),
     "three models": ({**STATE, "view": {"models": ["a", "b", "c"]}}, "view.models: expected 1 to 2, got 3"),
     "runs in a list": ({**STATE, "runs": ["abc"]}, "runs: expected the SHA-256 of each model, got ['abc']"),

@@ -17,6 +17,7 @@ from structattn.explorer.drawing import draw
 from structattn.explorer.explorer_page import frozen_page
 from structattn.explorer.protocol import PAGE, VERSION, Request, check_length, check_request, sentence_to_json
 from structattn.explorer.reply_records import (
+    answer_to_json,
     error_to_json,
     find_completions,
     look_to_json,
@@ -64,7 +65,7 @@ class Answers:
         >>> reply["looks"][0]["unknown"], sorted(reply["looks"][0]["answer"]["probabilities"])
         ([[1]], ['negative', 'positive'])
         >>> answers.ask({**request, "do": "jump"})["error"]["message"]
-        "do: expected one of look, parse, influence, arcs, flip, moves, draw, got 'jump'"
+        "do: expected one of look, parse, influence, gradient, arcs, flip, moves, draw, got 'jump'"
     """
 
     def __init__(self, models: Mapping[str, nn.Module], parser: TreeFinder | None = None) -> None:
@@ -157,8 +158,10 @@ class Answers:
             if opened is None:
                 opened = self._first_that_flips(examples) if host == "server" else 0
             look = {"v": VERSION, "id": 0, **self._look(examples[opened], self._shown)} if examples else None
+            answers = self._answers(examples)
             carried = [
-                ({"replies": {"look": look} if number == opened else {}}, False) for number in range(len(examples))
+                ({"replies": {"look": look} if number == opened else {}, "answers": answers[number]}, False)
+                for number in range(len(examples))
             ]
         items_of_page = [{**entry, **content} for entry, (content, _) in zip(entries, carried, strict=True)]
         return {
@@ -282,13 +285,18 @@ class Answers:
         ]
         sentences = [sentence_to_json(sentence) for sentence in example.sentences]
         replies: dict[str, Any] = {"look": {**head, "sentences": sentences, "looks": records}}
-        for do in ("influence", "arcs") if influence else ():
+        for do in ("influence", "gradient", "arcs") if influence else ():
             replies[do] = {
                 name: {**head, "model": name, **attribute(do, model, self.reads[name], example)}
                 for name, model in self.models.items()
             }
         content = {"replies": replies, "edits": {name: carried.to_json() for name, carried in edits.items()}}
         return content, edits[self._shown[0]].flips
+
+    def _answers(self, examples: Sequence[Example]) -> list[dict[str, Any]]:
+        """What each model answers each example, for a table of them."""
+        predicted = {name: model.predict(examples) if examples else [] for name, model in self.models.items()}
+        return [{name: answer_to_json(rows[i]) for name, rows in predicted.items()} for i in range(len(examples))]
 
     def _first_that_flips(self, examples: Sequence[Example]) -> int:
         """The first of some examples of which an edit flips the answer; 0 if there is none, or no tree is read."""

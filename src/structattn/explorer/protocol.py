@@ -29,20 +29,20 @@ MOST_WORDS = 256
 MOST_CHARACTERS = 20_000
 _MOST_OF_A_NAME = 200
 _MOST_HEADS = 4096
-ACTIONS = ("look", "parse", "influence", "arcs", "flip", "moves", "draw")
-ONE_MODEL = ("influence", "arcs", "flip", "moves")
+ACTIONS = ("look", "parse", "influence", "gradient", "arcs", "flip", "moves", "draw")
+ONE_MODEL = ("influence", "gradient", "arcs", "flip", "moves")
 PICTURES = ("heads", "tree", "phrases", "pooling", "latent")
 PAGE = "page"
 FORMATS = ("svg", "png", "pdf")
 SCALES = ("shared", "row")
-MODES = ("weights", "change")
+MODES = ("weights", "change", "difference")
 
 _REQUEST = ("v", "id", "do", "models", "sentences", "text", "figure", "from", "number", "moves")
 _FIGURE = ("what", "format", "before", "scale", "heads")
 _SENTENCE = ("words", "tags", "heads", "labels", "phrases", "text", "leaves", "found_by")
 _TREES = ("dependency", "constituency")
 _STATE = ("v", "sentences", "before", "view", "runs")
-_VIEW = ("models", "mode", "scale", "word", "head", "sort", "by", "path", "numbers", "threshold", "influence")
+_VIEW = ("models", "mode", "scale", "word", "head", "sort", "by", "path", "numbers", "threshold", "influence", "arcs")
 
 
 # Sentences.

@@ -8,6 +8,7 @@ from structattn.data import Example
 from structattn.explorer.reply_records import answer_to_json, edit_to_json
 from structattn.http.request_checks import RequestError
 from structattn.inspection import arc_influence, flipping_edits, leave_one_out
+from structattn.inspection.gradient_input import gradient_times_input, has_gradient
 from structattn.inspection.occlusion import predict_answers
 from structattn.inspection.single_edits import count_edits, edit_example, move_word
 from structattn.tasks import TaskModel
@@ -23,14 +24,22 @@ _PAIRS_OF_A_REPLY = 5_000_000
 def attribute(
     do: str, model: TaskModel, reads: Collection[str], example: Example, *, start: int | None = None
 ) -> dict[str, Any]:
-    """Influence of words or arcs, of all or of a part from ``start`` on; ``None`` where it is not defined, or later."""
-    is_defined = model.task.judges_texts if do == "influence" else _judges_trees(model, reads)
+    """Influence of words or arcs, of all or of a part from ``start`` on; ``None`` where it is not defined, or later.
+
+    The gradient is that of all words at once.
+    """
+    is_defined = _is_attributed(do, model, reads)
     of = sum(map(len, example.sentences))
     part = range(of) if start is None or not is_defined else _choose_part(example, start, of=of)
     if not is_defined:
         return {"values": [None] * len(example.sentences), "tried": of, "of": of}
-    attributions = (leave_one_out if do == "influence" else arc_influence)(model, example, part=part)
-    values = [[_unless_nan(change) for change in attribution.changes] for attribution in attributions]
+    rows: list[Sequence[float | None]]
+    if do == "gradient":
+        rows, part = [each.changes for each in gradient_times_input(model, example)], range(of)
+    else:
+        attribution = leave_one_out if do == "influence" else arc_influence
+        rows = [each.changes for each in attribution(model, example, part=part)]
+    values = [[_unless_nan(change) for change in changes] for changes in rows]
     return {"values": values, "tried": part.stop, "of": of}
 
 
@@ -51,6 +60,12 @@ def predict_moves(
         raise RequestError("moves: expected a sentence with a dependency tree, got one without", sentence=number)
     edits = [edit_example(example, number, move_word(tree, *move)) for move in moves]
     return list(map(answer_to_json, predict_answers(model, edits, 64)))
+
+
+def _is_attributed(do: str, model: TaskModel, reads: Collection[str]) -> bool:
+    if do == "gradient":
+        return has_gradient(model)
+    return model.task.judges_texts if do == "influence" else _judges_trees(model, reads)
 
 
 def _judges_trees(model: TaskModel, reads: Collection[str]) -> bool:

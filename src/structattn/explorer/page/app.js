@@ -3,6 +3,7 @@
 import { Bar } from "./bar.js";
 import { themeOf } from "./colours.js";
 import { isField, keyOf, make, tag } from "./elements.js";
+import { Examples } from "./examples.js";
 import { headsBeside } from "./heads.js";
 import { Latent } from "./latent.js";
 import { Matrices } from "./matrices.js";
@@ -42,6 +43,7 @@ export class Explorer {
       pinned: null,
       threshold: 0.2,
       numbers: false,
+      arcs: false,
     };
     this.painted = null;
     this.hover = null;
@@ -57,14 +59,14 @@ export class Explorer {
     sheet.replaceSync(STYLE);
     this.root.adoptedStyleSheets = [sheet];
     this.status = make(tag("p", { class: "status", role: "status", "aria-live": "polite" }));
-    const kinds = [Title, Bar, Trees, Answers, Ranking, Flips, Matrices, Strips, Latent];
+    const kinds = [Title, Bar, Trees, Answers, Ranking, Flips, Matrices, Strips, Latent, Examples];
     this.views = kinds.map((View) => new View(this));
-    const [title, bar, trees, answers, ranking, flips, matrices, strips, latent] = this.views;
+    const [title, bar, trees, answers, ranking, flips, matrices, strips, latent, examples] = this.views;
     Object.assign(this, { trees, flips, matrices });
     const panels = tag("aside", {}, answers.element, flips.element, ranking.element);
     const columns = tag("div", { class: "columns" }, panels, matrices.large, matrices.element);
     const body = tag("div", { class: "body" }, trees.element, this.status, columns);
-    const parts = [title.element, bar.element, body, latent.element, strips.element];
+    const parts = [title.element, bar.element, body, latent.element, strips.element, examples.element];
     this.box = make(tag("div", { class: "explorer", onkeydown: (event) => this.key(event) }, parts));
     this.root.replaceChildren(this.box);
     const media = globalThis.matchMedia("(prefers-color-scheme: dark)");

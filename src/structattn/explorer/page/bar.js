@@ -1,7 +1,7 @@
 /** The bar at the top: which item, models and texts; undo; share and export. */
 
 import { button, fill, isolated, make, tag } from "./elements.js";
-import { exportPicture, exportable, save } from "./export.js";
+import { exportPicture, exportable, isDrawnHere, save } from "./export.js";
 import { MOST_WORDS } from "./numbers.js";
 import { copyLink, openState, stateOf } from "./share.js";
 
@@ -158,13 +158,13 @@ export class Bar {
 
   export() {
     const { app } = this;
-    const formats = app.live ? ["svg", "png", "pdf"] : ["svg", "png"];
+    const formats = (what) => (isDrawnHere(app, what) ? ["svg", "png"] : ["svg", "png", "pdf"]);
     const row = ([what, label, , heads]) =>
       tag(
         "div",
         { class: "group" },
         tag("span", { class: "soft" }, label),
-        formats.map((format) =>
+        formats(what).map((format) =>
           button(format.toUpperCase(), () => exportPicture(app, what, format, heads), {
             "aria-label": `${label} as ${format.toUpperCase()}`,
           }),

@@ -19,9 +19,10 @@ export function save(name, type, content) {
 /** What can be exported now: [its name in a request, its name in the menu, which heads]. */
 export function exportable(app) {
   const { sentences } = app.state;
-  const heads = app.matrices.attention.flat();
+  const isDifference = app.matrices.mode === "difference";
+  const heads = isDifference ? app.matrices.differences : app.matrices.attention.flat();
   const chosen = app.matrices.chosen();
-  const ofMoved = heads.filter((head) => head.moved > MOVED);
+  const ofMoved = isDifference ? [] : heads.filter((head) => head.moved > MOVED);
   const pictures = [
     ["tree", "Dependency tree", sentences.some((sentence) => sentence.heads)],
     ["heads", "Chosen head", heads.length > 1, chosen && [chosen]],
@@ -34,11 +35,14 @@ export function exportable(app) {
   return pictures.filter(([, , there]) => there);
 }
 
+/** Whether the page draws a picture itself: on a page without a server, and the difference of two models. */
+export const isDrawnHere = (app, what) => !app.live || (what === "heads" && app.matrices.mode === "difference");
+
 /** A live explorer draws in Python, as `structattn plot --state` does; a frozen page draws itself. */
 export async function exportPicture(app, what, format, heads) {
   const types = { html: "text/html", svg: "image/svg+xml", png: "image/png", pdf: "application/pdf" };
   try {
-    if (app.live) {
+    if (!isDrawnHere(app, what)) {
       const { type, data } = await app.request("draw", { figure: { what, format, ...since(app, what, heads) } });
       save(
         `structattn-${what}.${format}`,
@@ -112,7 +116,7 @@ function treePicture(sentence, before) {
 
 /** Some heads side by side, each with its model, its words and its axes; below, what colours and marks mean. */
 function headsPicture(app, heads) {
-  const change = app.view.mode === "change" && app.isEdited;
+  const change = app.matrices.mode !== "weights";
   const scale = new Scale(largest(app.matrices.shown.flat(), change), change, "light");
   const perRow = app.view.scale === "row";
   const { sentences, models } = app.state;
@@ -163,7 +167,11 @@ function headsPicture(app, heads) {
     ],
     [
       [],
-      change ? "change of the weight since the edit" : "weight; rows attend (query), columns are attended to (key)",
+      app.matrices.mode === "difference"
+        ? `difference of the weights, ${heads[0].model}`
+        : change
+          ? "change of the weight since the edit"
+          : "weight; rows attend (query), columns are attended to (key)",
       true,
     ],
   ].filter(([, , isShown]) => isShown);

@@ -35,9 +35,36 @@ export class Matrices {
     return this.app.heads.map((heads) => heads.filter((head) => head.kind === "attention"));
   }
 
+  /** What matrices show: weights, their change since the edit, or the difference of two models. */
+  get mode() {
+    const { app } = this;
+    const { mode } = app.view;
+    const isThere = mode === "change" ? app.isEdited : mode === "difference" && this.differences.length;
+    return isThere ? mode : "weights";
+  }
+
+  /** Heads of the same name in two models, with the weights of the second as those before: weights minus those. */
+  get differences() {
+    const [first, second, ...others] = this.attention;
+    if (!second || others.length) return [];
+    return first.flatMap((head) => {
+      const fits = ({ title, rows, columns }) =>
+        title === head.title && rows.length === head.rows.length && columns.length === head.columns.length;
+      const other = second.find(fits);
+      if (!other) return [];
+      const isAllowed = head.allowed && other.allowed;
+      const allowed = isAllowed ? head.allowed.map((may, i) => may || other.allowed[i]) : null;
+      return [
+        { ...head, allowed, before: other.values, against: other.model, model: `${head.model} − ${other.model}` },
+      ];
+    });
+  }
+
   /** The heads that are shown, one list for each model. */
   get shown() {
+    const { mode } = this;
     const { view } = this.app;
+    if (mode === "difference") return [this.differences];
     return this.attention.map((heads) => {
       const paths = [...new Set(heads.map((head) => head.path))];
       const path = view.path ?? (heads.length > MOST_HEADS ? paths[0] : null);
@@ -49,7 +76,8 @@ export class Matrices {
   /** The head that is shown large: the one that was pressed, or the one that moved most. */
   chosen() {
     const heads = this.shown.flat();
-    const known = this.attention.flat().find((head) => head.key === this.app.view.head);
+    const pool = this.mode === "difference" ? heads : this.attention.flat();
+    const known = pool.find((head) => head.key === this.app.view.head);
     return known ?? heads.reduce((best, head) => (!best || head.moved > best.moved ? head : best), null);
   }
 
@@ -65,7 +93,7 @@ export class Matrices {
       return fill(this.element, tag("p", { class: "soft" }, said, liveHint(app.boot)));
     }
     const lists = this.shown;
-    const change = app.view.mode === "change" && app.isEdited;
+    const change = this.mode !== "weights";
     const scale = new Scale(largest(lists.flat(), change), change, app.theme);
     const width = app.widthOf(this.element) || 600;
     const perRow = app.view.scale === "row";
@@ -89,12 +117,13 @@ export class Matrices {
 
   /** The heads of each model, two models side by side. */
   columns(lists, width, options) {
-    const names = this.app.now.map(({ look }) => look.model);
+    const isDifference = this.mode === "difference";
+    const names = isDifference ? lists.map(([head]) => head.model) : this.app.now.map(({ look }) => look.model);
     const share = width / lists.filter((heads) => heads.length).length;
     const columns = lists.map((heads, i) => {
       if (!heads.length) return tag("p", { class: "soft" }, isolated(names[i]), " has no attention heads");
       const grid = this.grid(heads, share, options);
-      return names.length > 1 ? tag("div", {}, tag("h3", {}, isolated(names[i])), grid) : grid;
+      return names.length > 1 || isDifference ? tag("div", {}, tag("h3", {}, isolated(names[i])), grid) : grid;
     });
     return tag("div", { class: share < width ? "pair" : "" }, columns);
   }
@@ -117,8 +146,17 @@ export class Matrices {
         [
           ["weights", "Weights"],
           ["change", "Change", off],
+          ...(app.state.models.length > 1
+            ? [
+                [
+                  "difference",
+                  "Difference",
+                  this.differences.length ? null : "the models have no heads of the same name",
+                ],
+              ]
+            : []),
         ],
-        off ? "weights" : view.mode,
+        this.mode,
         set("mode"),
       ),
       segmented(
@@ -191,6 +229,7 @@ export class Matrices {
       attention.some((head) => syntacticCells(head, this.app.state.sentences).length) &&
         tag("span", {}, tag("i", { class: "swatch framed" }), "syntactic head"),
       tag("span", { class: "soft" }, "each row: where one word looks"),
+      this.mode === "difference" && tag("span", { class: "soft" }, `weight in ${attention[0].model}`),
     );
   }
 

@@ -78,7 +78,7 @@ function cellSaid(head, row, column) {
   const place = row * head.columns.length + column;
   const value = head.values[place];
   const hasMoved = head.before && Math.abs(head.before[place] - value) >= 5e-4;
-  const before = hasMoved ? `, before ${short(head.before[place])}` : "";
+  const before = hasMoved ? `, ${head.against ?? "before"} ${short(head.before[place])}` : "";
   const said = head.allowed && !head.allowed[place] ? "not allowed" : short(value) + before;
   return [isolated(head.rows[row].text), " → ", isolated(head.columns[column].text), `: ${said}`];
 }

@@ -67,8 +67,9 @@ export class Extras {
     const { app } = this;
     const hasMoves = (model) => app.boot.items[app.state.item]?.edits?.[model]?.dependency;
     if (!app.live) for (const model of app.state.models.filter(hasMoves)) this.fetch("flip", model);
-    if (!app.live || this.isLong) return;
-    for (const what of this.wanted) for (const model of app.state.models) this.fetch(what, model);
+    if (!app.live) return;
+    const wanted = [...this.wanted].filter((what) => what === "gradient" || !this.isLong);
+    for (const what of wanted) for (const model of app.state.models) this.fetch(what, model);
   }
 
   /** The sentences that it is about: those shown; for edits that flip, on a page without a server, those of the item. */

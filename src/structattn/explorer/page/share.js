@@ -7,10 +7,10 @@ import { crosses, pathToRoot } from "./trees.js";
 /** The content of a state file: enough to see the same again with the same runs. */
 export function stateOf(app) {
   const { sentences, before, models } = app.state;
-  const { mode, scale, pinned, head, sort, by, path, numbers, threshold } = app.view;
+  const { mode, scale, pinned, head, sort, by, path, numbers, threshold, arcs } = app.view;
   const influence = [...app.extras.wanted];
   const runs = Object.fromEntries(app.boot.models.map((model) => [model.name, model.sha256]));
-  const view = { models, mode, scale, word: pinned, head, sort, by, path, numbers, threshold, influence };
+  const view = { models, mode, scale, word: pinned, head, sort, by, path, numbers, threshold, influence, arcs };
   return { v: 1, sentences, before, view, runs };
 }
 
@@ -29,18 +29,19 @@ export async function openState(app, text) {
   const known = models.filter((name) => app.boot.models.some((model) => model.name === name)).slice(0, 2);
   const place = isListOf(view.word, Number.isInteger) ? view.word : [];
   Object.assign(app.view, {
-    mode: view.mode === "change" ? "change" : "weights",
+    mode: ["change", "difference"].includes(view.mode) ? view.mode : "weights",
     scale: view.scale === "row" ? "row" : "shared",
     sort: view.sort === "moved" ? "moved" : "layer",
     by: view.by === "tokens" ? "tokens" : "words",
     head: isText(view.head) ? view.head : null,
     path: isText(view.path) ? view.path : null,
     numbers: view.numbers === true,
+    arcs: view.arcs === true,
     threshold: Number.isFinite(view.threshold) ? clamp(view.threshold, 0.01, 0.99) : app.view.threshold,
     pinned: state.sentences[place[0]]?.words[place[1]] === undefined ? null : place.slice(0, 2),
   });
   if (isListOf(view.influence, isText))
-    app.extras.wanted = new Set(view.influence.filter((what) => ["influence", "arcs"].includes(what)));
+    app.extras.wanted = new Set(view.influence.filter((what) => ["influence", "gradient", "arcs"].includes(what)));
   const item = app.boot.items.findIndex((one) => same(one.sentences, state.before));
   await app.show({
     sentences: state.sentences,

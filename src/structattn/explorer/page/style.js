@@ -86,6 +86,13 @@ aside{display:flex;flex-direction:column;gap:12px}
 .bars{position:relative;height:40px;border-top:1px solid var(--rule)}
 .bars i{position:absolute;border-radius:2px 2px 0 0;background:var(--raises)}
 .bars i.bar-down{background:var(--lowers);border-radius:0 0 2px 2px}
+.weights{display:block;overflow:visible}
+.weights .dim{opacity:.08}
+.examples summary{cursor:pointer;font-weight:700;padding:6px 0}
+.examples .table{overflow:auto;max-height:420px}
+.examples th button{min-width:0}
+.examples tbody th{white-space:normal;min-width:240px;max-width:60ch}
+.examples tr.shown th{box-shadow:inset 3px 0 var(--accent)}
 .bars-note{font-size:12px;color:var(--soft);min-height:18px}
 .brackets{position:relative;margin-top:6px}
 .phrase{position:absolute;min-height:0;padding:0 2px;font-size:12px;line-height:16px;overflow:clip;background:var(--chip);border-radius:5px}
@@ -167,6 +174,7 @@ td.number{text-align:end}
   button,select,input[type=text],.menu summary{min-height:44px}
 }
 @media (forced-colors:active){
+  .title{margin-bottom:4px}
   .word.spot,.word[aria-pressed=true],.word.hand{border-color:Highlight}
   .bars i,.arcs path,.swatch{forced-color-adjust:none}
   .segments button[aria-pressed=true],button.toggle[aria-pressed=true]{forced-color-adjust:none;background:Highlight;color:HighlightText}

@@ -7,6 +7,7 @@ import { readers } from "./hand.js";
 import { clamp, same } from "./numbers.js";
 import { treeEdits } from "./trees.js";
 import { brackets, influenceBars, outcomeRows } from "./under_words.js";
+import { DEEPEST_UPRIGHT, weightArcs } from "./weight_arcs.js";
 
 const MARGIN = 28; // of the box of a line, on both sides
 const PITCH = 28; // from a word to the one below it
@@ -41,6 +42,7 @@ export class TreeLine {
         this.completion(),
       ),
       this.isUpright && this.relations(sentence),
+      weightArcs(app, this),
       this.outcomes.rows,
       bars.map(({ row, note }) => [row, !this.isUpright && note]),
       app.shows("constituency") && brackets(sentence, this, rename),
@@ -59,7 +61,7 @@ export class TreeLine {
     const place = same(born?.words, sentence.words) && born.heads ? born : sentence;
     const inside = app.widthOf(app.box) || Infinity;
     const isShown = app.shows("dependency");
-    const key = JSON.stringify([place.words, place.heads, place.labels, coarse, isShown, inside]);
+    const key = JSON.stringify([place.words, place.heads, place.labels, coarse, isShown, inside, this.roomBeside]);
     if (this.key !== key) this.place(place, isShown ? treeArcs(place, null) : [], coarse, inside - MARGIN);
     this.key = key;
     const { centres, extents, height } = this;
@@ -84,12 +86,18 @@ export class TreeLine {
       this.room = this.room && pitch + 6;
       this.deep = Math.max(...widths);
       this.named = arcs.length && labels ? Math.max(...labels.map((label) => textWidth(label, 11))) + 8 : 0;
-      const numbers = 46 * Math.max(readers(this.app).length, 1);
+      const numbers = 46 * Math.max(readers(this.app).length, 1) + this.roomBeside;
       this.deepest = clamp(inside - this.deep - this.named - numbers - 24, 30, 260);
     }
     const edits = arcs.length && words.length <= MOST_TRIED ? treeEdits([sentence]) : [];
     const trees = [arcs, ...edits.map(({ sentence: edited }) => treeArcs(edited, sentence))];
     this.height = tallestOf(trees, this.deepest);
+  }
+
+  /** The room that arcs of weights and bars of influence take, where words stand one under the other. */
+  get roomBeside() {
+    const { view, extras, state } = this.app;
+    return (view.arcs ? DEEPEST_UPRIGHT + 6 : 0) + 40 * extras.wanted.size * state.models.length;
   }
 
   /** The style of what stands at a place along the line. */

@@ -2,6 +2,7 @@
 
 import { button, isolated, tag } from "./elements.js";
 import { MOST_INFLUENCE } from "./numbers.js";
+import { weightSwitch } from "./weight_arcs.js";
 import { readsText, sourcesOf } from "./wording.js";
 
 export function treeNotes(app) {
@@ -20,14 +21,15 @@ export function treeNotes(app) {
     ...chips,
     ...sourcesOf(app).map(({ text, doubtful }) => tag("span", { class: doubtful ? "chip doubtful" : "chip" }, text)),
     unread.length > 0 && button(`${unread.join(" and ")}, not read`, fold, switches),
-    ...["influence", "arcs"].map((what) => influenceSwitch(app, what)),
+    weightSwitch(app),
+    ...["influence", "gradient", "arcs"].map((what) => influenceSwitch(app, what)),
     app.canEdit("dependency") && button("Compare from here", () => app.compareFromHere(), { disabled: !app.isEdited }),
   ].filter(Boolean);
 }
 
 /** The switch for the bars under the words. */
 function influenceSwitch(app, what) {
-  const names = { influence: "influence of words", arcs: "influence of arcs" };
+  const names = { influence: "influence of words", gradient: "gradient × input", arcs: "influence of arcs" };
   if (!app.live && !app.state.models.some((model) => app.extras.get(what, model)?.values.some(Boolean))) return null;
   const on = app.extras.wanted.has(what);
   const toggle = () => {
@@ -36,7 +38,7 @@ function influenceSwitch(app, what) {
     app.draw();
     app.extras.follow();
   };
-  const off = app.live && app.extras.isLong;
+  const off = app.live && app.extras.isLong && what !== "gradient";
   const title = off ? `for texts of at most ${MOST_INFLUENCE} words: it takes a run of the model per word` : null;
   return button(names[what], toggle, { "aria-pressed": String(on), class: "toggle", disabled: off, title });
 }

@@ -9,6 +9,7 @@ import { clamp, same } from "./numbers.js";
 import { Prompt } from "./prompts.js";
 import { TreeLine } from "./tree_line.js";
 import { treeNotes } from "./tree_notes.js";
+import { markWeights } from "./weight_arcs.js";
 import { carriedNote } from "./wording.js";
 
 /** The words of each sentence with their dependency tree above and their phrases below; both are edited here. */
@@ -200,6 +201,7 @@ export class Trees {
       line.words.forEach((element, i) => this.markWord(element, line.number, i, hand, row && [row, scale]));
       for (const { arc, element } of line.arcs) element.classList.toggle("lifted", isLifted(hand, arc));
       line.outcomes.mark(hand);
+      markWeights(line, app.hand ? null : app.spot);
     }
     this.prompt.outcome();
   }

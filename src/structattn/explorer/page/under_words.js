@@ -6,9 +6,9 @@ import { readers } from "./hand.js";
 import { difference, same, short } from "./numbers.js";
 import { stretch } from "./trees.js";
 
-/** All bars have one scale, so that those of words, arcs, sentences and models can be compared. */
-function reachOf(app) {
-  const values = [...app.extras.wanted].flatMap((what) =>
+/** Bars of one unit have one scale, so that those of words, arcs, sentences and models can be compared. */
+function reachOf(app, kinds) {
+  const values = kinds.flatMap((what) =>
     app.state.models.flatMap((model) => app.extras.get(what, model)?.values.flat() ?? []),
   );
   return Math.max(LEAST_REACH, ...values.map((value) => Math.abs(value ?? 0)));
@@ -17,6 +17,7 @@ function reachOf(app) {
 function whyNone(app, what, model) {
   const { reads = [] } = app.boot.models.find(({ name }) => name === model) ?? {};
   const lacks = what === "arcs" && !reads.includes("dependency") ? "reads no dependency tree" : "predicts no label";
+  if (what === "gradient") return " reads no vectors of words, or predicts no label, so it has no gradient × input.";
   return ` ${lacks}, so it has no influence of ${what === "arcs" ? "arcs" : "words"}.`;
 }
 
@@ -24,9 +25,12 @@ function whyNone(app, what, model) {
 export function influenceBars(app, line) {
   const rows = [];
   const { number, centres, extents, isUpright } = line;
-  const reach = reachOf(app);
+  const wanted = (kinds) => kinds.filter((what) => app.extras.wanted.has(what));
+  const reaches = { gradient: reachOf(app, wanted(["gradient"])) };
+  reaches.influence = reaches.arcs = reachOf(app, wanted(["influence", "arcs"]));
   for (const [what, title] of [
     ["influence", "influence of each word on the prediction"],
+    ["gradient", "gradient × input of each word"],
     ["arcs", "influence of each arc, under its dependent, on the prediction"],
   ])
     for (const model of app.state.models) {
@@ -36,18 +40,21 @@ export function influenceBars(app, line) {
         rows.push({ note: tag("p", { class: "soft" }, isolated(model), whyNone(app, what, model)) });
       if (!values) continue;
       const isScore = app.now?.find(({ look }) => look.model === model)?.look.answer?.label === null;
+      const reach = reaches[what];
+      const inPoints = !isScore && what !== "gradient";
+      const said = (value) => `${difference(value, !inPoints)}${!isScore && !inPoints ? " in log-odds" : ""}`;
       const bars = values.map((value, i) => {
         const size = (18 * Math.abs(value ?? 0)) / reach;
         const isDown = (value ?? 0) < 0;
         return tag("i", {
           class: isDown ? "bar-down" : "bar-up",
-          title: value === null ? "not defined" : difference(value, isScore),
+          title: value === null ? "not defined" : said(value),
           style: line.at(centres[i], Math.min(extents[i], 18), isDown !== isUpright ? 20 : 20 - size, size),
         });
       });
       const largest = values.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0);
-      const end = isScore ? short(reach, 2) : `${short(100 * reach, 1)} points`;
-      const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${difference(largest, isScore)}, full height ${end}`;
+      const end = inPoints ? `${short(100 * reach, 1)} points` : short(reach, 2);
+      const note = `${title}${app.state.models.length > 1 ? ` of ${model}` : ""}: largest ${said(largest)}, full height ${end}`;
       rows.push({
         row: tag("div", { class: "bars", role: "img", "aria-label": note }, bars),
         note: tag("div", { class: "bars-note" }, tag("span", {}, note)),
