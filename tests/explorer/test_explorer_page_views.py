@@ -69,6 +69,20 @@ def test_the_difference_is_the_first_minus_the_second(chromium: Any, tmp_path: P
     assert "difference of the weights, one − two" in texts
 
 
+def test_numbers_of_a_long_sentence_push_no_head_out_of_the_page(chromium: Any, tmp_path: Path) -> None:
+    words = [f"word{number}" for number in range(16)]
+    weights = np.full((6, 16, 16), 1 / 16)
+    names = [f"head {number}" for number in range(6)]
+    page_file = boot([sentence(words, [0, *range(1, 16)])], [attention(weights, heads=names)])
+    with opened(chromium, write(tmp_path, page_file), viewport={"width": 1440, "height": 900}) as page:
+        page.get_by_role("button", name="Numbers").click()
+        box = page.locator(".explorer").bounding_box()
+        heads = [head.bounding_box() for head in page.locator(".head").all()]
+        table = page.get_by_role("region", name="numbers").bounding_box()
+    assert all(head["x"] + head["width"] <= box["x"] + box["width"] for head in heads)
+    assert table["x"] + table["width"] <= min(head["x"] for head in heads)
+
+
 def test_models_without_heads_of_one_name_have_no_difference(chromium: Any, tmp_path: Path) -> None:
     with opened(chromium, write(tmp_path, two_models(["a", "b"]))) as page:
         button = page.get_by_role("button", name="Difference")

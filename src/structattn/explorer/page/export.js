@@ -176,7 +176,7 @@ function headsPicture(app, heads) {
     ],
   ].filter(([, , isShown]) => isShown);
   const bottom = Math.ceil(heads.length / across) * high;
-  let x = 230;
+  let x = 196 + 1.1 * textWidth(scaleEnds(scale, perRow)[1], 10);
   const legend = keys.map(([sign, label], i) => {
     const place = [x, bottom];
     x += 34 + 1.1 * textWidth(label, 10);

@@ -19,13 +19,14 @@ export function numberTable(app, head, change) {
     const place = row * head.columns.length + column;
     return tag("td", { class: "number" }, head.allowed && !head.allowed[place] ? "–" : short(values[place]));
   };
+  const said = head.against ? `: weight in ${head.model}` : change ? ": change since before" : ": weights";
   return tag(
     "div",
-    { class: "scroll", tabindex: 0, role: "region", "aria-label": "numbers" },
+    { class: "scroll", tabindex: 0, role: "region", "aria-label": "numbers", style: { width: "0", minWidth: "100%" } },
     tag(
       "table",
       {},
-      tag("caption", {}, isolated(head.title), change ? ": change since before" : ": weights", "; –: not allowed"),
+      tag("caption", {}, isolated(head.title), said, "; –: not allowed"),
       tag(
         "thead",
         {},
