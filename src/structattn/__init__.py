@@ -83,13 +83,15 @@ if TYPE_CHECKING:
     from structattn.training.comparison import compare
 
 
-def __getattr__(name: str) -> Any:
-    """Load lazily from the first use on: not even this package's own files are imported before."""
-    from structattn.lazy import load_lazily
+if not TYPE_CHECKING:  # a checker reads the names above, so that a misspelt one is an error
 
-    del globals()["__getattr__"]
-    load_lazily(__name__)
-    return getattr(sys.modules[__name__], name)
+    def __getattr__(name: str) -> Any:
+        """Load lazily from the first use on: not even this package's own files are imported before."""
+        from structattn.lazy import load_lazily
+
+        del globals()["__getattr__"]
+        load_lazily(__name__)
+        return getattr(sys.modules[__name__], name)
 
 
 def __dir__() -> list[str]:

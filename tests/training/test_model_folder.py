@@ -607,3 +607,14 @@ def test_a_model_without_vocabulary_cannot_be_saved(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="cannot be saved: pass vocabulary="):
         SentenceModel(encoder, SENTIMENT).save_pretrained(tmp_path / "model")
     assert not (tmp_path / "model").exists()
+
+
+def test_a_kind_is_checked(tmp_path: Path) -> None:
+    vocabulary = sa.Vocabulary(["dogs"])
+    model = sa.tasks.SentenceModel(
+        sa.encoders.build("emb_s2t", vocab_size=len(vocabulary), dim=4), sa.tasks.SENTIMENT, vocabulary=vocabulary
+    )
+    model.save_pretrained(tmp_path / "model")
+    assert isinstance(sa.load(tmp_path / "model", kind=sa.tasks.SentenceModel), sa.tasks.SentenceModel)
+    with pytest.raises(ConfigError, match=r"expected a model of the class SentenceEncoder, .* a SentenceModel"):
+        sa.load(tmp_path / "model", kind=sa.encoders.SentenceEncoder)

@@ -51,7 +51,7 @@ def brackets(words: Sequence[str]) -> list[tuple[int, int]]:
 @torch.no_grad()
 def heads_of(run: str, sentences: Sequence[sa.Sentence]) -> list[Tensor]:
     """For each sentence the marginals of heads, a row for each word; column 0 is the root."""
-    model = sa.load(run)
+    model: Any = sa.load(run)
     batch = sa.collate(sentences, model.vocabulary)
     marginals = model.encoder.latent_trees(batch).marginals()
     return [rows[: len(one), : len(one) + 1] for rows, one in zip(marginals, sentences, strict=True)]
@@ -158,7 +158,7 @@ def chances(heads: Sequence[int]) -> list[float]:
 @torch.no_grad()
 def best_heads(run: str, sentences: Sequence[sa.Sentence]) -> Iterator[list[int]]:
     """The heads of each sentence's best tree, as CoNLL ids."""
-    model = sa.load(run)
+    model: Any = sa.load(run)
     for start in range(0, len(sentences), 64):
         part = sentences[start : start + 64]
         best = model.encoder.latent_trees(sa.collate(part, model.vocabulary)).argmax().argmax(-1).tolist()

@@ -84,13 +84,15 @@ __all__ = [
 ]
 
 
-def __getattr__(name: str) -> "Callable[..., SentenceEncoder]":
-    """The builders that higher-level packages add to the table, imported on first use."""
-    from structattn.encoders.encoder_table import BUILDERS
+if not TYPE_CHECKING:  # a checker reads the names above, so that a misspelt one is an error
 
-    if name.startswith("_") or name not in BUILDERS:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return BUILDERS[name]
+    def __getattr__(name: str) -> "Callable[..., SentenceEncoder]":
+        """The builders that higher-level packages add to the table, imported on first use."""
+        from structattn.encoders.encoder_table import BUILDERS
+
+        if name.startswith("_") or name not in BUILDERS:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        return BUILDERS[name]
 
 
 load_lazily(__name__)

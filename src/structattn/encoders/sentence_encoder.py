@@ -194,6 +194,10 @@ class SentenceEncoder(SavedModel):
         readers = ((module, getattr(module, "reader", None)) for module in self.modules())
         return [module for module, reader in readers if getattr(reader, "reads_heads", False)]
 
+    if TYPE_CHECKING:  # for torch, the call of a module returns anything
+
+        def __call__(self, batch: SentenceBatch, *following: SentenceBatch) -> Encoding: ...  # noqa: D102
+
     def forward(self, batch: SentenceBatch, *following: SentenceBatch) -> Encoding:
         """Encode a batch.
 

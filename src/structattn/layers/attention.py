@@ -5,7 +5,7 @@ Vaswani et al. 2017, section 3.2; with priors it is the multi-mask multi-head at
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 
 from jaxtyping import Bool, Float, Shaped
 from torch import Tensor, nn
@@ -125,6 +125,22 @@ class MultiHeadAttention(nn.Module):
         if self.output_moves_zero:
             output = masked_states(output, batch.mask)
         return output, weights
+
+    if TYPE_CHECKING:  # for torch, the call of a module returns anything
+
+        @overload
+        def __call__(
+            self, states: Tensor, batch: SentenceBatch | Tensor | None = None, *, need_weights: Literal[True]
+        ) -> tuple[Tensor, Tensor]: ...
+        @overload
+        def __call__(
+            self, states: Tensor, batch: SentenceBatch | Tensor | None = None, *, need_weights: Literal[False] = False
+        ) -> tuple[Tensor, None]: ...
+        @overload
+        def __call__(
+            self, states: Tensor, batch: SentenceBatch | Tensor | None = None, *, need_weights: bool
+        ) -> tuple[Tensor, Tensor | None]: ...
+        def __call__(self, *args: Any, **options: Any) -> Any: ...  # noqa: D102
 
     def allowed_keys(
         self,

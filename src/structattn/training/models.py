@@ -3,7 +3,7 @@
 import functools
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar, overload
 
 from structattn.data.model_config import MODEL, find_model_folder
 from structattn.data.model_folder import read_model
@@ -18,7 +18,24 @@ if TYPE_CHECKING:
     from structattn.training.run_config import DataConfig
 
 
-def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: Trust = False) -> Any:
+Model = TypeVar("Model")
+
+
+@overload
+def load(
+    folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: Trust = False, kind: None = None
+) -> "TaskModel": ...
+@overload
+def load(
+    folder: str | os.PathLike[str], *, parser: str | None = None, trust_code: Trust = False, kind: type[Model]
+) -> Model: ...
+def load(
+    folder: str | os.PathLike[str],
+    *,
+    parser: str | None = None,
+    trust_code: Trust = False,
+    kind: type[Any] | None = None,
+) -> Any:
     """Read a model of any kind from its folder, or the best model of a run folder.
 
     A model of a task that was trained on trees from a parser uses the same parser for sentences without trees.
@@ -28,6 +45,8 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
         parser: another parser for sentences without trees, as ``structattn.parse`` takes it; ``none`` for no parser.
         trust_code: whether code that the folder names as ``module:name``, such as an encoder or a prior, may be
             imported and run; one such name or several allow these only.
+        kind: the class that the model must have, such as ``SentenceEncoder`` or ``SentenceModel``; any if ``None``.
+            Type checkers and editors then know the model as one of that class, and without it as a `TaskModel`.
 
     Returns:
         The saved model: a model of a task, an encoder, a parser, or a backbone with HYDRA heads under a task's last
@@ -36,7 +55,7 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
     Raises:
         ParseError: if a file is missing, truncated or damaged; the message names it.
         ConfigError: if the folder was written by another version, contains another kind of model or several runs, or
-            names code that is not trusted; for an unknown parser.
+            names code that is not trusted; for an unknown parser; if the model is not of the class ``kind``.
 
     Example:
         >>> import tempfile, structattn as sa
@@ -53,6 +72,10 @@ def load(folder: str | os.PathLike[str], *, parser: str | None = None, trust_cod
     if hasattr(model, "find_trees"):
         model.find_trees = _tree_finder(find_model_folder(folder) / MODEL.config, parser, trust_code is True)
         model.reading = functools.partial(_read_data_config, os.path.abspath(folder))
+    if kind is not None and not isinstance(model, kind):
+        raise ConfigError(
+            f"{os.fspath(folder)}: expected a model of the class {kind.__name__}, it contains a {type(model).__name__}"
+        )
     return model
 
 
@@ -63,8 +86,7 @@ def load_task_model(
     model = load(folder, parser=parser, trust_code=trust_code)
     if not hasattr(model, "task"):
         raise ConfigError(f"{os.fspath(folder)}: expected the model of a task, it contains a {type(model).__name__}")
-    task_model: TaskModel = model
-    return task_model
+    return model
 
 
 def _read_data_config(run: str) -> "DataConfig":
