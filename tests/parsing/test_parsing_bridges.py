@@ -139,6 +139,8 @@ def test_the_real_spacy_parses() -> None:
     ]
     document = to_spacy([dataclasses.replace(given[0], metadata={"text": "Kids wash."}), given[1]], pipeline.vocab)
     assert [one.text for one in document.sents] == ["Kids wash.", "Dogs bark"]
+    assert document.text == "Kids wash. Dogs bark"
+    assert to_spacy([], pipeline.vocab).text == ""
     assert [(word.dep_, word.head.text, word.pos_) for word in document] == [
         ("nsubj", "wash", "NOUN"),
         ("ROOT", "wash", ""),

@@ -157,7 +157,8 @@ def to_spacy(sentences: Iterable[Sentence], vocab: Any = None) -> Any:
     """Sentences as one spaCy ``Doc``: words, tags as ``pos_``, heads, labels as ``dep_``, and where sentences start.
 
     spaCy's pipelines, matchers and displaCy accept it. As in spaCy, a root is its own head and has the label ``ROOT``.
-    Spaces between words are those of the sentence's text, if the text is known and has the same words.
+    Spaces between words are those of the sentence's text, if the text is known and has the same words: several between
+    two words become one, there is one between two sentences, and none after the last word.
 
     Args:
         sentences: parsed sentences.
@@ -194,13 +195,14 @@ def to_spacy(sentences: Iterable[Sentence], vocab: Any = None) -> Any:
         words += sentence.words
         spaces += _spaces(sentence)
         starts += _starts(sentence.words) if sentence.words else []
+    spaces[-1:] = [False] * bool(spaces)  # nothing follows the last word of the text
     doc = require("spacy.tokens", "spacy").Doc
     vocab = require("spacy.vocab", "spacy").Vocab() if vocab is None else vocab
     return doc(vocab, words=words, spaces=spaces, heads=heads, deps=labels, pos=tags, sent_starts=starts)
 
 
 def _spaces(sentence: Sentence) -> list[bool]:
-    """Whether a space follows each word; always after the last one, as another sentence may follow."""
+    """Whether a space follows each word; also after the last one, as another sentence may follow."""
     try:
         spans = align_words(sentence.words, sentence.text)
     except ValueError:  # the text has other words
