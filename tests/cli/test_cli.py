@@ -390,7 +390,12 @@ MISTAKES = {
         "--encoder: expected different encoders, got emb_s2t,emb_s2t",
     ),
     "one of two encoders": (["{train}", "--encoder", "emb_s2t,mssan"], "'mssan' (did you mean 'ms_san'?)"),
-    "bad seeds": (["{train}", "--seeds", "5..1"], "--seeds: expected seeds such as 1..5 or 1,3,7, got '5..1'"),
+    "bad seeds": (
+        ["{train}", "--seeds", "5..1"],
+        "--seeds: expected seeds such as 1..5 or 1,3,7, at most 1,000, got '5..1'",
+    ),
+    "too many seeds": (["{train}", "--seeds", "1..99999999999"], "at most 1,000, got '1..99999999999'"),
+    "a large seed": (["{train}", "--seeds", "9" * 5000], "at most 1,000, got '99999"),
     "no run to evaluate": (["eval", "{corpus}/nowhere", "--data", "x"], "nowhere/config.json: cannot read this file"),
     "several runs to evaluate": (
         ["eval", "{corpus}/runs", "--data", "x"],

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from types import UnionType
 from typing import Any, Literal, Union, get_args, get_origin, get_type_hints
 
-from structattn.errors import ConfigError
+from structattn.errors import ConfigError, shown
 
 # What an option of an encoder, decoder or parser may be in a configuration: plain values, in lists and sections.
 # ``Any`` would let jsonargparse import and call whatever class a value names.
@@ -20,6 +20,7 @@ _PLAIN_TYPES = (bool, int, float, str, type(None))
 
 # Options that are counts, of at least one.
 _SIZES = ("dim", "hidden", "num_heads", "num_layers")
+_MOST_SEEDS = 1000
 
 
 def check(holds: bool, option: str, expected: str, value: object) -> None:
@@ -122,10 +123,13 @@ def parse_seeds(text: str, option: str) -> list[int]:
     """
     seeds: list[int] = []
     for part in text.split(","):
-        match = re.fullmatch(r"\s*(\d+)(?:\.\.(\d+))?\s*", part)
-        if match is None or int(match[2] or match[1]) < int(match[1]):
-            raise ConfigError(f"{option}: expected seeds such as 1..5 or 1,3,7, got {text!r}")
-        seeds += range(int(match[1]), int(match[2] or match[1]) + 1)
+        match = re.fullmatch(r"\s*(\d{1,18})(?:\.\.(\d{1,18}))?\s*", part)
+        first, last = (int(match[1]), int(match[2] or match[1])) if match else (0, -1)
+        if not first <= last < first + _MOST_SEEDS:
+            raise ConfigError(
+                f"{option}: expected seeds such as 1..5 or 1,3,7, at most {_MOST_SEEDS:,}, got {shown(text, width=60)}"
+            )
+        seeds += range(first, last + 1)
     if len(set(seeds)) < len(seeds):
         raise ConfigError(f"{option}: expected each seed once, got {text!r}")
     return seeds
