@@ -15,10 +15,16 @@ if TYPE_CHECKING:
 __all__ = ["check_sources", "format_metrics", "main"]
 
 
-def __getattr__(name: str) -> Any:
-    """Load lazily from the first use on: ``structattn --help`` does without."""
-    from structattn.lazy import load_lazily
+if not TYPE_CHECKING:  # a checker knows the names above, and no others
 
-    del globals()["__getattr__"]
-    load_lazily(__name__)
-    return getattr(sys.modules[__name__], name)
+    def __getattr__(name: str) -> Any:
+        """Load lazily from the first use on: ``structattn --help`` does without."""
+        from structattn.lazy import load_lazily
+
+        del globals()["__getattr__"]
+        load_lazily(__name__)
+        return getattr(sys.modules[__name__], name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)
