@@ -109,7 +109,19 @@ def test_programs_agree_at_any_spread(name: str, spread: float) -> None:
 
 @compiled
 @every_family
-@pytest.mark.parametrize(("n", "spread"), [(13, 30.0), (27, 30.0), (33, 10.0), (64, 10.0), (64, 30.0), (100, 3.0)])
+@pytest.mark.parametrize(
+    ("n", "spread"),
+    [
+        (13, 30.0),
+        (27, 30.0),
+        (33, 10.0),
+        (64, 10.0),
+        (64, 30.0),
+        (100, 3.0),
+        (140, 1.0),
+        pytest.param(210, 1.0, marks=pytest.mark.slow),
+    ],
+)
 def test_programs_agree_where_weights_are_multiplied(name: str, n: int, spread: float) -> None:
     # Sums of doubles would leave their range here, if weights were only divided by what a best structure has.
     scores = random_scores(name, n, 5, seed=8, spread=spread)
