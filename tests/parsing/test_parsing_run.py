@@ -427,6 +427,12 @@ def test_parse_writes_what_the_reader_reads(
         (["parse", "{}/texts.txt", "--out", "{}/texts.txt"], "texts.txt: expected another file than"),
         (["parse", "{}/texts.txt", "--out", "{}/a", "--brackets", "{}/./a"], "a: expected another file than"),
         (
+            ["parse", "{}/texts.txt", "--out", "{}/a.parquet"],
+            "a.conllu; then structattn convert {0}/a.conllu {0}/a.parquet",
+        ),
+        (["parse", "{}/texts.txt", "--out", "{}/a.mrg.gz"], "parse writes CoNLL-U there: expected a name such as"),
+        (["parse", "{}/texts.txt", "--out", "{}/a", "--brackets", "{}/b.conllu"], "parse writes brackets there"),
+        (
             ["parser"],
             "expected a command after 'parser', got none; known: parser train, parser splitter, parser eval",
         ),
@@ -439,7 +445,7 @@ def test_mistakes_are_one_line_and_exit_code_two(
     sa.write_conllu(tmp_path / "gold.conllu", [Sentence(["a"], ["X"], sa.DependencyTree([0], ["root"]))])
     code, printed, error = call(*(word.format(tmp_path) for word in words))
     assert (code, printed) == (2, "")
-    assert message in error
+    assert message.format(tmp_path, tmp_path) in error
     assert error.count("\n") == 1
 
 

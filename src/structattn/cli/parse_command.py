@@ -5,11 +5,12 @@ import itertools
 import os
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
-from pathlib import Path
+from pathlib import Path, PurePath
 from typing import Any, Literal
 
 from structattn.cli.command_inputs import answering_others, check_all_answered, check_at_least, resolve_source
 from structattn.data.readers.formats import match_files
+from structattn.data.treebank.writing import WRITERS
 from structattn.errors import ConfigError, ParseError
 from structattn.files.item_faults import collecting_faults
 from structattn.files.replacing import remove_abandoned
@@ -95,6 +96,8 @@ def command(
     if engine != "local" or address is not None:
         raise ConfigError(f'--engine, --address: expected a pattern of files, such as "texts/*.jsonl", got {file!r}')
     check_apart(file, out, brackets, cache)
+    _check_name("--out", out, "CoNLL-U", ".conllu")
+    _check_name("--brackets", brackets, "brackets", ".mrg", ".brackets")
     check_parser(parser, hardware)
 
     def texts() -> Iterator[Text | ParseError]:
@@ -121,6 +124,17 @@ def command(
             if written is not None:
                 remove_abandoned(written)
         yield f"{out}  {count['sentences']} sentences, {count['words']} words"
+
+
+def _check_name(option: str, path: str | None, written: str, *endings: str) -> None:
+    """Refuse a name with the ending of a format that is not what is written."""
+    ending = PurePath((path or "").removesuffix(".gz")).suffix
+    if path is not None and ending in WRITERS and ending not in endings:
+        name = f"{path.partition(ending)[0]}{endings[0]}"
+        raise ConfigError(
+            f"{option} {path}: parse writes {written} there: expected a name such as {name}; then structattn convert "
+            f"{name} {path}"
+        )
 
 
 def _write_brackets(path: str, sentences: Iterable[Sentence]) -> list[Sentence]:
