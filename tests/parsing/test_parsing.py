@@ -22,6 +22,7 @@ from structattn.errors import ConfigError, ParseError
 from structattn.parsing import TreeParser, build_parser, score_attachment
 from structattn.parsing.batched_parsing import concatenate, parse_in_batches
 from structattn.parsing.gold_trees import read_gold
+from structattn.parsing.parsers import Document
 from structattn.parsing.tree_parser import fingerprint, read_parser
 from structattn.parsing.treecrf import TreeCRF
 from structattn.syntax import Sentence
@@ -504,3 +505,24 @@ def test_a_backbone_that_lacks_a_file_is_named(gold: list[Sentence], tmp_path: P
         read_parser(tmp_path / "parser")
     with pytest.raises(ConfigError, match="pooling: expected first or mean, got 'last'"):
         build_parser(gold, backbone=tmp_path / "backbone", encoder={"pooling": "last"})
+
+
+class Table(dict[str, list[str]]):
+    """A table, which iterates over the names of its columns."""
+
+    columns = ("text",)
+
+
+@pytest.mark.parametrize("texts", [{"text": ["a"]}, Table(text=["a"]), b"a", Path("a.txt"), {"a", "b"}, 3, None])
+def test_what_is_no_list_of_texts_is_refused(texts: Any, parser: TreeCRF) -> None:
+    with pytest.raises(TypeError, match=f"expected a text, or a list of texts, got {type(texts).__name__}"):
+        sa.parse(texts, TreeParser(parser, version="1"))
+    if not isinstance(texts, Path):
+        with pytest.raises(TypeError, match=f"expected the path of a file, or a stream, got {type(texts).__name__}"):
+            list(sa.read_examples(texts))
+
+
+def test_one_text_of_any_kind_is_one_text(parser: TreeCRF) -> None:
+    tree_parser = TreeParser(parser, version="1")
+    for text in ("kids wash", Document("kids wash", "a"), Sentence(["kids", "wash"])):
+        assert sa.parse(text, tree_parser) == sa.parse([text], tree_parser)

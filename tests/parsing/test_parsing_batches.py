@@ -115,6 +115,8 @@ def test_labels_are_those_of_the_product_over_all_words(batch: int, words: int, 
     torch.testing.assert_close(found, expected)
     with torch.no_grad():
         torch.testing.assert_close(scorer.labels(scores, heads), expected)
+        of_all = scorer.all_labels(scores).gather(2, heads[..., None, None].expand(-1, -1, -1, 4)).squeeze(2)
+        torch.testing.assert_close(of_all, expected)
     weights = torch.randn(found.shape, generator=generator, dtype=torch.float64)
     ours, theirs = (
         torch.autograd.grad((one * weights).sum(), [scorer.label_weight, scorer.project.weight], retain_graph=True)

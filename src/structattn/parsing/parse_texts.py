@@ -6,7 +6,7 @@ import dataclasses
 import itertools
 import logging
 import os
-from collections.abc import Callable, Iterable, Iterator, Sequence, Sized
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence, Set, Sized
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
 from typing import Any, overload
@@ -47,7 +47,7 @@ def parse(
 
 @overload
 def parse(
-    texts: str | Sequence[Text],
+    texts: str | Sentence | Document | Sequence[Text],
     parser: Any = ...,
     cache: str | os.PathLike[str] | None = ...,
     *,
@@ -62,7 +62,7 @@ def parse(
 
 
 def parse(
-    texts: str | Iterable[Text],
+    texts: str | Sentence | Document | Iterable[Text],
     parser: Any = DEFAULT_PARSER,
     cache: str | os.PathLike[str] | None = None,
     *,
@@ -87,7 +87,7 @@ def parse(
     document without text gives one sentence without words. ``parser`` in the metadata names the parser.
 
     Args:
-        texts: a raw text; or any number of raw texts, documents, lists of words, or sentences.
+        texts: a raw text, a document or a sentence; or any number of these, or of lists of words.
         parser: ``en``, the English parser of this package; ``spacy:MODEL``, ``stanza:LANGUAGE``, ``structattn:FOLDER``,
             a file of trees; a parser, or a loaded pipeline of spaCy.
         cache: a file that keeps parses by text, parser and version, created if missing. Texts in it are not parsed
@@ -111,6 +111,7 @@ def parse(
         MissingExtra: if the parser's package is not installed.
         ParseError: if the cache or the parser's files cannot be read.
         StructAttnError: if a process is killed; with a cache, the same call resumes.
+        TypeError: for a table, a mapping, a set, or anything else that is no list of texts.
 
     Example:
         >>> import structattn as sa
@@ -125,7 +126,7 @@ def parse(
         (('Kids', 'do', "n't", '.'), '1-2', {'sent_id': '2', 'parser': 'structattn untrained'})
     """
     parsed = parse_each(
-        [texts] if isinstance(texts, str) else texts,
+        _list_texts(texts),
         parser,
         cache,
         num_workers=num_workers,
@@ -137,6 +138,18 @@ def parse(
     )
     sentences = (add_phrases(sentence) if constituency else sentence for _, text in parsed for sentence in text)
     return sentences if isinstance(texts, Iterator) else list(sentences)
+
+
+def _list_texts(texts: Any) -> Iterable[Text]:
+    """One text as a list; what would be read in no order, or by the names of its columns, is refused."""
+    if isinstance(texts, str | Sentence | Document):
+        return [texts]
+    if hasattr(texts, "columns") or not isinstance(texts, Iterable) or isinstance(texts, Mapping | Set | bytes):
+        raise TypeError(
+            f"expected a text, or a list of texts, got {type(texts).__name__}; of a table parse the column of texts: "
+            "parse(list(table['text']))"
+        )
+    return texts
 
 
 def parse_each(

@@ -198,6 +198,8 @@ def recognise_format(path: Source, start: FileStart | None = None) -> str:
 
     A stream or a pipe is refused.
     """
+    if not isinstance(path, str | os.PathLike) and not hasattr(path, "read"):
+        raise TypeError(f"expected the path of a file, or a stream, got {type(path).__name__}")
     if not isinstance(path, str | os.PathLike) or is_pipe(path):
         raise ConfigError(f"expected the format of {source_name(path)}, got none; known: {', '.join(FORMATS)}")
     start = read_start(path) if start is None else start
