@@ -730,7 +730,14 @@ def test_compare_two_runs(call: Call, runs: Path) -> None:
     assert header.split()[:4] == ["system", "seeds", "mean", "sd"]
     assert rows[0].startswith("emb_s2t (seed1)")
     assert rows[1].startswith("emb_s2t (seed2)")
+    assert rows[2].startswith("one seed of emb_s2t (seed1), emb_s2t (seed2): no interval here says what another would")
     assert "emb_s2t (seed2) against emb_s2t (seed1): better on" in out
+
+
+def test_compare_says_whose_seeds_are_one(call: Call, runs: Path) -> None:
+    assert "one seed of emb_s2t (seed1): " in call("compare", runs, runs / "seed1")[1]
+    assert "one seed" not in call("compare", runs, runs)[1]
+    assert "one seed" not in call("compare", runs / "seed1")[1]  # which is compared with nothing
 
 
 def test_compare_on_dev_names_the_means_on_test(monkeypatch: pytest.MonkeyPatch) -> None:

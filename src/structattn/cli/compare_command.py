@@ -123,6 +123,8 @@ def _lines(comparison: Comparison, examples: int, data: str | None) -> Iterator[
     # A single group has nothing to be compared with.
     shown = len(header) if rows else 4
     yield from align_columns(header[:shown], [_row(first, None)[:shown], *rows])
+    if alone := [group.name for group in comparison.groups if rows and len(group.folders) == 1]:
+        yield f"one seed of {', '.join(alone)}: no interval here says what another would change (train --seeds 1..5)"
     yield from _selected_runs(comparison)
     if comparison.parts:
         names = [group.name for group in comparison.groups]
