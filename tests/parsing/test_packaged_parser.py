@@ -188,14 +188,14 @@ def test_as_a_spacy_document(monkeypatch: pytest.MonkeyPatch) -> None:
     assert vocab == "a new vocabulary"
     assert columns == {
         "words": ["Kids", "wash", "hush", "-RRB-"],
-        "spaces": [True, True, False, True],
+        "spaces": [True, True, False, False],
         "heads": [1, 1, 2, 2],
         "deps": ["nsubj", "ROOT", "ROOT", "dep"],
         "pos": ["NOUN", "", "", ""],
         "sent_starts": [True, False, True, False],
     }
     other = Sentence(["We", "hush"], dependency=sa.DependencyTree([2, 0]), metadata={"text": "Hush"})
-    assert to_spacy([other])[1]["spaces"] == [True, True]
+    assert to_spacy([other])[1]["spaces"] == [True, False]
     assert to_spacy([wash], "theirs")[0] == "theirs"
     with pytest.raises(ValueError, match="expected sentences with dependency trees, 'hush' has none"):
         to_spacy([Sentence(["hush"])])

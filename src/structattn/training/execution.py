@@ -15,7 +15,7 @@ import torch
 
 import structattn
 from structattn.data.model_card import Trained, write_card
-from structattn.files.json_yaml import naming_description, read_json, read_json_lines, write_json, write_yaml
+from structattn.files.json_yaml import naming_description, read_json, write_json, write_yaml
 from structattn.files.text import checksum
 from structattn.tasks.reports import Report
 from structattn.training import distributed
@@ -24,7 +24,6 @@ from structattn.training.run_config import FROM_PYTHON
 from structattn.training.run_folder import RunFolder, plain_values, stated_values
 
 _Result = TypeVar("_Result")
-_MOST_WORDS = 30  # of the example in a card
 
 
 def carry_out(
@@ -105,26 +104,14 @@ def _collect_environment(device: torch.device, files: Iterable[str | os.PathLike
     }
 
 
-def _choose_example(folder: RunFolder) -> dict[str, Any] | None:
-    """The first kept prediction of a label or score for a text of moderate length, of test data or else of dev."""
-    files = [file for file in map(folder.predictions, ("test", "dev")) if file.is_file()]
-    rows = (row for file in files for row in read_json_lines(file))
-    return next((row for row in rows if _is_short(row)), None)
-
-
-def _is_short(row: Mapping[str, Any]) -> bool:
-    answers = (row.get("gold"), row.get("predicted"))
-    is_answered = all(isinstance(answer, str | float) for answer in answers)
-    return is_answered and 0 < sum(len(text.split()) for text in row.get("texts", ())) <= _MOST_WORDS
-
-
 def _finish(
     folder: RunFolder, name: str, result: Mapping[str, Any], config: Mapping[str, Any], environment: Mapping[str, Any]
 ) -> dict[str, Any]:
     """Write the result of a run, and the card of its best model; a run over all folds keeps no model.
 
-    Returns what ``result.json`` contains, as it will be read.
+    Returns what ``result.json`` contains, as it will be read; ``example`` is for the card alone.
     """
+    result, example = {key: value for key, value in result.items() if key != "example"}, result.get("example")
     if folder.best.is_dir():
         from_python = str((config.get("data") or {}).get("train")).startswith(FROM_PYTHON)
         counts = [result[key] for key in ("examples", "sentences", "questions") if key in result]
@@ -138,7 +125,7 @@ def _finish(
             environment={key: environment[key] for key in versions if environment[key] is not None},
             metric=result.get("main_metric"),
             reports={part: Report.from_dict(report).markdown() for part, report in result.get("reports", {}).items()},
-            example=_choose_example(folder),
+            example=example,
         )
         write_card(folder.best, trained)
     write_json(folder.result, result)

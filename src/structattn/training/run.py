@@ -36,6 +36,7 @@ from structattn.training.sampler import BatchSampler
 
 LOGGER = logging.getLogger("structattn.training")
 
+_MOST_WORDS = 30  # of the example in a card
 # The entropy of latent trees is a mean over this many development examples.
 _LATENT_EXAMPLES = 500
 
@@ -200,15 +201,15 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         )
     memory = peak_memory(accelerator.device)  # of training, without the test
 
-    def conclude() -> tuple[Mapping[str, float], dict[str, Any]]:
-        """The metrics on test, and what lies behind those on dev and test."""
+    def conclude() -> tuple[Mapping[str, float], dict[str, Any], dict[str, Any] | None]:
+        """The metrics on test, what lies behind those on dev and test, and an example for the card."""
         rows = {"dev": learner.best_rows or list(read_json_lines(folder.predictions("dev")))}
         metrics: Mapping[str, float] = {}
         if split.test:
             metrics, rows["test"] = _test(config, folder, split.test, accelerator.device)
-        return metrics, _report(rows, task)
+        return metrics, _report(rows, task), _choose_example(rows)
 
-    test, reports = distributed.from_first(conclude)
+    test, reports, example = distributed.from_first(conclude)
     result = RunResult(
         folder.path,
         history.best.metrics,
@@ -220,7 +221,7 @@ def _train(plan: RunPlan, folder: RunFolder, accelerator: Any, *, trust_code: bo
         best=dataclasses.asdict(history.best),
         reports=reports,
     )
-    return _describe_result(result, task)
+    return {**_describe_result(result, task), "example": example}
 
 
 def _check_memory(model: TaskModel, examples: Sequence[Example], batches: BatchSampler, device: torch.device) -> None:
@@ -290,6 +291,18 @@ def _describe_result(result: RunResult, task: Task) -> dict[str, Any]:
     """The content of ``result.json``."""
     values = {name: value for name, value in dataclasses.asdict(result).items() if name != "folder"}
     return {"main_metric": task.main_metric.name, **values}
+
+
+def _choose_example(predictions: Mapping[str, Sequence[dict[str, Any]]]) -> dict[str, Any] | None:
+    """The first prediction of a label or score for a text of moderate length, of test data or else of dev."""
+    rows = (row for split in ("test", "dev") for row in predictions.get(split, ()))
+    return next((row for row in rows if _is_short(row)), None)
+
+
+def _is_short(row: Mapping[str, Any]) -> bool:
+    answers = (row.get("gold"), row.get("predicted"))
+    is_answered = all(isinstance(answer, str | float) for answer in answers)
+    return is_answered and 0 < sum(len(text.split()) for text in row.get("texts", ())) <= _MOST_WORDS
 
 
 def _report(predictions: Mapping[str, Sequence[Mapping[str, Any]]], task: Task) -> dict[str, Any]:
