@@ -130,7 +130,7 @@ def _check_name(option: str, path: str | None, written: str, *endings: str) -> N
     """Refuse a name with the ending of a format that is not what is written."""
     ending = PurePath((path or "").removesuffix(".gz")).suffix
     if path is not None and ending in WRITERS and ending not in endings:
-        name = f"{path.partition(ending)[0]}{endings[0]}"
+        name = f"{path.removesuffix('.gz').removesuffix(ending)}{endings[0]}"
         raise ConfigError(
             f"{option} {path}: parse writes {written} there: expected a name such as {name}; then structattn convert "
             f"{name} {path}"

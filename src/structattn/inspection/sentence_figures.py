@@ -92,7 +92,7 @@ def attention_figure(
     if style.heads:
         scale = Limits().scale(value for panel in panels for row in panel.matrix() for value in row)
         limits = Limits(scale.minimum, scale.maximum)
-        panels = [panels[place] for place in select_heads([panel.title for panel in panels], style)]
+        panels = [panels[index] for index in select_heads([panel.title for panel in panels], style)]
     columns = style.columns if columns is None else columns
     wide = columns if columns is not None else (3 if len(panels) in (1, 2, 3, 5, 6, 9) else 4)
     options: dict[str, Any] = {"limits": limits, "width": style.width, "by_row": by_row}
